@@ -58,7 +58,7 @@ func (r *Request[Spec, Status]) Old() (*Object[Spec, Status], error) {
 
 // Progress reads what the runs since the last one that ended well have stored by
 // [Run.SetProgress]. ok is false if there is nothing.
-func (r *Run) Progress(into any) (ok bool, err error) {
+func (r *Run) Progress(into Value) (ok bool, err error) {
 	if r.result.Progress == nil {
 		return false, nil
 	}
@@ -68,7 +68,7 @@ func (r *Run) Progress(into any) (ok bool, err error) {
 // SetProgress stores a value for the next runs of this object, of at most 4 KiB as JSON,
 // until a run ends well. It is kept where Changes of the [Controller] says, so that it
 // can survive a restart of the host. nil removes it.
-func (r *Run) SetProgress(v any) {
+func (r *Run) SetProgress(v Value) {
 	if v == nil {
 		r.result.Progress = nil
 		return

@@ -26,21 +26,54 @@ type (
 // their counterpart AppendJSON; see package codec.
 type Reader = rawjson.Reader
 
-// fallback is the codec of types without methods. It is encoding/json if a
-// controller was registered by [Register]. Only Register sets it, so that a
-// plugin which does not call Register does not contain encoding/json.
+// Value is a value that the SDK writes as JSON, or a pointer to one that it reads JSON
+// into: a struct with the tags of encoding/json, or a slice of such structs. [Raw] and
+// bytes are JSON already. Every type implements it.
+//
+// By this name `thole generate` finds the types that need a codec: those of which a
+// value becomes a Value, wherever that is. A function that passes its parameter on to the
+// SDK has a parameter of this type, or a type parameter. With a parameter of type any the
+// types are not known, so that the plugin contains encoding/json for them.
+type Value any
+
+// fallback is the codec of types without methods. It is encoding/json if a type of
+// the plugin needs it: see [UseEncodingJSON].
 var fallback struct {
 	decode func(data []byte, into any) error
 	encode func(v any) ([]byte, error)
 }
 
+// UseEncodingJSON makes encoding/json read and write the types without methods. The file
+// that `thole generate` writes calls it if values of such types are passed to the SDK, and
+// [Register] if the types of a controller are of them.
+func UseEncodingJSON() { fallback.decode, fallback.encode = unmarshalJSON, marshalJSON }
+
+// require makes sure that a type is read and written. TinyGo knows the answer when it
+// compiles, and leaves encoding/json out where no type requires it.
+func require[T Value]() {
+	if !hasCodec((*T)(nil)) {
+		UseEncodingJSON()
+	}
+}
+
+// hasCodec reports whether encoding/json is not needed for what a pointer points to.
+func hasCodec(pointer any) bool {
+	switch pointer.(type) {
+	case *struct{}, *Raw, *string, *bool, *int, *int64, *[]string, *map[string]string:
+		return true
+	}
+	_, reads := pointer.(decoder)
+	_, writes := pointer.(encoder)
+	return reads && writes
+}
+
 // Decode reads JSON into the value that into points to, as [Run.Get] does: by the
 // methods of its type if there are any, and otherwise by encoding/json.
-func Decode(data []byte, into any) error { return decode(data, into) }
+func Decode(data []byte, into Value) error { return decode(data, into) }
 
 // Encode returns v as JSON, as [Run.Apply] does. The bytes must not be modified,
 // because those of a [Raw] are not copied.
-func Encode(v any) ([]byte, error) { return encode(v) }
+func Encode(v Value) ([]byte, error) { return encode(v) }
 
 // decode reads a JSON text into the value that into points to. The error is a
 // [*codec.Error] if it is about one value.
@@ -77,6 +110,10 @@ func readValue(r *Reader, into any) {
 // to one of them.
 func readPlain(r *Reader, into any) bool {
 	switch into := into.(type) {
+	case *struct{}:
+		for more := r.FirstMember(); more; more = r.NextMember() {
+			r.Skip()
+		}
 	case *string:
 		codec.ReadString(r, into)
 	case *bool:
@@ -95,7 +132,10 @@ func readPlain(r *Reader, into any) bool {
 	return true
 }
 
-var decoderType = reflect.TypeFor[decoder]()
+var (
+	decoderType = reflect.TypeFor[decoder]()
+	encoderType = reflect.TypeFor[encoder]()
+)
 
 // readList reads an array into a slice whose elements have a codec of their own,
 // and reports whether into points to one.
@@ -158,9 +198,22 @@ func encode(v any) ([]byte, error) {
 		return v, rawjson.Valid(v, 0)
 	case []byte:
 		return v, rawjson.Valid(v, 0)
+	case *Raw:
+		if v == nil || *v == nil {
+			return codec.AppendNull(nil), nil
+		}
+		return encode(*v)
+	case *struct{}, *string, *bool, *int, *int64, *[]string, *map[string]string:
+		if p := reflect.ValueOf(v); !p.IsNil() {
+			return encode(p.Elem().Interface())
+		}
+		return codec.AppendNull(nil), nil
 	}
 	if text, ok := appendPlain(nil, v); ok {
 		return text, nil
+	}
+	if text, ok, err := appendList(nil, v); ok {
+		return text, err
 	}
 	if fallback.encode == nil {
 		return nil, errNoCodec(v)
@@ -172,26 +225,54 @@ func encode(v any) ([]byte, error) {
 func appendPlain(dst []byte, v any) (text []byte, ok bool) {
 	switch v := v.(type) {
 	case nil:
-		text = codec.AppendNull(dst)
+		return codec.AppendNull(dst), true
+	case struct{}:
+		return append(dst, "{}"...), true
 	case string:
-		text = codec.AppendString(dst, v)
+		return codec.AppendString(dst, v), true
 	case bool:
-		text = codec.AppendBool(dst, v)
+		return codec.AppendBool(dst, v), true
 	case int:
-		text = codec.AppendInt(dst, int64(v))
+		return codec.AppendInt(dst, int64(v)), true
 	case int64:
-		text = codec.AppendInt(dst, v)
+		return codec.AppendInt(dst, v), true
 	case []string:
-		text = codec.AppendStrings(dst, v)
+		return codec.AppendStrings(dst, v), true
 	case map[string]string:
-		text = codec.AppendStringMap(dst, v)
+		return codec.AppendStringMap(dst, v), true
 	}
-	return text, text != nil
+	return nil, false
+}
+
+// appendList appends a slice whose elements have a codec of their own. ok is false if v is
+// none, or a pointer to one.
+func appendList(dst []byte, v any) (text []byte, ok bool, err error) {
+	list := reflect.ValueOf(v)
+	if list.Kind() == reflect.Pointer {
+		list = list.Elem()
+	}
+	if list.Kind() != reflect.Slice || !list.Type().Elem().Implements(encoderType) {
+		return nil, false, nil
+	}
+	if list.IsNil() {
+		return codec.AppendNull(dst), true, nil
+	}
+	dst = append(dst, '[')
+	for i := range list.Len() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		element, err := encode(list.Index(i).Interface())
+		if err != nil {
+			return nil, true, err
+		}
+		dst = append(dst, element...)
+	}
+	return append(dst, ']'), true, nil
 }
 
 func errNoCodec(v any) error {
-	return rawjson.NewError("", "type "+reflect.TypeOf(v).String()+" has no codec: declare a struct type and run `thole generate`, "+
-		"or register the plugin's controllers by sdk.Register")
+	return rawjson.NewError("", "type "+reflect.TypeOf(v).String()+" has no codec, and encoding/json is not linked: run `thole generate` for the package that passes it to the SDK")
 }
 
 // warm encodes and decodes a value, so that the codecs meet its type.

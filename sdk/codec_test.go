@@ -14,7 +14,7 @@ import (
 	"github.com/thole-dev/thole/sdk/codec"
 )
 
-func init() { useEncodingJSON() }
+func init() { UseEncodingJSON() }
 
 type loop struct {
 	Next *loop          `json:"next,omitempty"`

@@ -30,7 +30,7 @@ import (
 // object besides spec and status, and what the host writes into the status: conditions,
 // observedGeneration and lastHandledReconcileAt. An error fails the request that needs the conversion, and with it
 // each list of the kind.
-func Convert[Spec, Status any](versions ...VersionOf[Spec, Status]) *ConverterOf[Spec, Status] {
+func Convert[Spec, Status Value](versions ...VersionOf[Spec, Status]) *ConverterOf[Spec, Status] {
 	return &ConverterOf[Spec, Status]{func(c *abi.Controller) {
 		guest.Feature(abi.FeatureConversion)
 		c.Convert = true
@@ -57,13 +57,12 @@ func Convert[Spec, Status any](versions ...VersionOf[Spec, Status]) *ConverterOf
 }
 
 // ConverterOf is made by [Convert].
-type ConverterOf[Spec, Status any] struct{ register func(*abi.Controller) }
+type ConverterOf[Spec, Status Value] struct{ register func(*abi.Controller) }
 
 // Version returns a version of a kind for [Convert], such as v1beta1, with the functions that convert
 // from it and to it. Each gets an object, and another one that has its metadata and is otherwise
-// empty, which it fills. Its types must have codecs, as those of a controller: in a plugin that uses
-// [RegisterGenerated] those of `thole generate`.
-func Version[Spec, Status, HubSpec, HubStatus any](
+// empty, which it fills.
+func Version[Spec, Status, HubSpec, HubStatus Value](
 	name string,
 	from func(object *Object[Spec, Status], hub *Object[HubSpec, HubStatus]) error,
 	to func(hub *Object[HubSpec, HubStatus], object *Object[Spec, Status]) error,
@@ -71,6 +70,8 @@ func Version[Spec, Status, HubSpec, HubStatus any](
 	if from == nil || to == nil {
 		panic("sdk.Version: a function of " + strconv.Quote(name) + " is nil")
 	}
+	require[Spec]()
+	require[Status]()
 	return VersionOf[HubSpec, HubStatus]{
 		name: name,
 		read: func(text []byte) (*Object[HubSpec, HubStatus], error) {
@@ -99,7 +100,7 @@ func Version[Spec, Status, HubSpec, HubStatus any](
 }
 
 // VersionOf is made by [Version].
-type VersionOf[HubSpec, HubStatus any] struct {
+type VersionOf[HubSpec, HubStatus Value] struct {
 	name  string
 	read  func(text []byte) (*Object[HubSpec, HubStatus], error)
 	write func(*Object[HubSpec, HubStatus]) (*written, error)
@@ -107,13 +108,13 @@ type VersionOf[HubSpec, HubStatus any] struct {
 }
 
 // version is a [VersionOf] with its group.
-type version[Spec, Status any] struct {
+type version[Spec, Status Value] struct {
 	apiVersion string
 	read       func(text []byte) (*Object[Spec, Status], error)
 	write      func(*Object[Spec, Status]) (*written, error)
 }
 
-func hubVersion[Spec, Status any](apiVersion string) version[Spec, Status] {
+func hubVersion[Spec, Status Value](apiVersion string) version[Spec, Status] {
 	return version[Spec, Status]{
 		apiVersion: apiVersion,
 		read: func(text []byte) (*Object[Spec, Status], error) {
@@ -125,7 +126,7 @@ func hubVersion[Spec, Status any](apiVersion string) version[Spec, Status] {
 }
 
 // converter has the versions of a kind, by apiVersion.
-type converter[Spec, Status any] map[string]version[Spec, Status]
+type converter[Spec, Status Value] map[string]version[Spec, Status]
 
 // convert returns an object in another version.
 func (c converter[Spec, Status]) convert(q *abi.ConvertRequest) ([]byte, error) {

@@ -42,10 +42,11 @@ import (
 // A daemon is stopped by a last step, in which [Step.Stopping] is true and nothing can be read,
 // when the object is being deleted or ceases to match [DaemonSelector], and when the plugin is
 // removed or replaced. It is started anew with each revision and on each host.
-func Daemon[State, Spec, Status any](step func(*DaemonStep[Spec, Status], *State) error, options ...DaemonOption) *DaemonOf[Spec, Status] {
+func Daemon[State, Spec, Status Value](step func(*DaemonStep[Spec, Status], *State) error, options ...DaemonOption) *DaemonOf[Spec, Status] {
 	if step == nil {
 		panic("sdk.Daemon: the function is nil")
 	}
+	require[State]()
 	d := &DaemonOf[Spec, Status]{}
 	for _, option := range options {
 		option(&d.manifest)
@@ -77,7 +78,7 @@ func Daemon[State, Spec, Status any](step func(*DaemonStep[Spec, Status], *State
 }
 
 // DaemonOf is made by [Daemon].
-type DaemonOf[Spec, Status any] struct {
+type DaemonOf[Spec, Status Value] struct {
 	manifest abi.Daemon
 	register func(*abi.Controller) // a field, so that plugins without a daemon do not contain its code
 }
@@ -103,7 +104,7 @@ func StopGrace(grace time.Duration) DaemonOption {
 
 // DaemonStep is one step of the daemon of an object, with the types of its spec and status. In the
 // last step both may be zero: the object may be gone.
-type DaemonStep[Spec, Status any] struct {
+type DaemonStep[Spec, Status Value] struct {
 	*Step
 	ObjectMeta
 	Spec   Spec
@@ -179,7 +180,7 @@ func (s *Step) End() { s.result.End = true }
 
 // Signal makes the object run, with a value of at most 4 KiB as JSON in [Run].Signals. A step gives
 // at most 16.
-func (s *Step) Signal(v any) {
+func (s *Step) Signal(v Value) {
 	data, err := encode(v)
 	if err != nil && s.invalid == nil {
 		s.invalid = Stalled("InvalidSignal", errors.New("encode signal: "+err.Error()))
@@ -194,40 +195,36 @@ func (s *Step) Object() Raw { return s.run.object }
 func (s *Step) Rand() *rand.Rand { return s.run.Rand() }
 
 // Config is [Run.Config].
-func (s *Step) Config(into any) error { return s.run.Config(into) }
+func (s *Step) Config(into Value) error { return s.run.Config(into) }
 
 // Get is [Run.Get], and a change of what it reads leads to a step: see [ReadChange].
-func (s *Step) Get(ref Ref, into any, options ...ReadOption) error {
+func (s *Step) Get(ref Ref, into Value, options ...ReadOption) error {
 	return s.run.Get(ref, into, options...)
 }
 
 // List is [Run.List], and a change of what it reads leads to a step: see [ReadChange].
-func (s *Step) List(query Query, into any, options ...ReadOption) error {
+func (s *Step) List(query Query, into Value, options ...ReadOption) error {
 	return s.run.List(query, into, options...)
 }
 
 // Lookup is [Run.Lookup], and a change of what it reads leads to a step: see [ReadChange].
 func (s *Step) Lookup(query IndexQuery) ([]IndexItem, error) { return s.run.Lookup(query) }
 
-// encodeState returns a state as JSON, nil if there is nothing to keep. Unlike [encode] it takes a
-// pointer to a type that needs no codec.
-func encodeState[State any](state *State) ([]byte, error) {
-	switch v := any(*state).(type) {
-	case struct{}:
+// encodeState returns a state as JSON, nil if there is nothing to keep.
+func encodeState[State Value](state *State) ([]byte, error) {
+	switch v := any(state).(type) {
+	case *struct{}:
 		return nil, nil
-	case Raw:
-		if len(v) == 0 {
+	case *Raw:
+		if len(*v) == 0 {
 			return nil, nil
 		}
-		return encode(v)
-	case string, bool, int, int64, []string, map[string]string:
-		return encode(v)
 	}
 	return encode(state)
 }
 
 // warmState is [warm] for a state.
-func warmState[State any]() error {
+func warmState[State Value]() error {
 	data, err := encodeState(new(State))
 	if err == nil && data != nil {
 		err = decode(data, new(State))

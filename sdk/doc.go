@@ -65,11 +65,9 @@
 // with all fields in the folder sdk/kubernetes.
 //
 // They are read and written by encoding/json. `thole generate` writes a codec for
-// them, which is several times as fast. With [RegisterGenerated] in place of
-// [Register] the plugin does not contain encoding/json and is half as large. Every
-// value that is passed to the SDK must have a struct type then: the object given to
-// Apply cannot be a map[string]any. `thole generate` reports such calls with their
-// place.
+// them, which is several times as fast. A plugin in which every value that is passed to
+// the SDK has one, compiled by TinyGo, does not contain encoding/json and is half as
+// large. `thole generate` says which values have none, such as a map[string]any.
 //
 // TinyGo has no recover: a panic ends the run, as does one that is not recovered
 // under standard Go. Package time and package math/rand get their values from the

@@ -15,11 +15,6 @@ import (
 // This file makes encoding/json usable in a guest, as the codec of types without
 // methods.
 
-// useEncodingJSON makes encoding/json the codec of types without methods.
-func useEncodingJSON() {
-	fallback.decode, fallback.encode = unmarshalJSON, marshalJSON
-}
-
 // unmarshalJSON returns errors in terms of the object, for the user who wrote it.
 // Those of encoding/json are in terms of the author's types: "Go struct field
 // Spec.image of type string".

@@ -32,7 +32,7 @@ func init() {
 		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Greeting"},
 		Owns:      []sdk.Kind{configMap},
 		Reconcile: greet,
-		Warm:      []any{ConfigMap{}},
+		Warm:      []sdk.Value{ConfigMap{}},
 	})
 }
 

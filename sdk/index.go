@@ -34,10 +34,10 @@ type Indexing struct {
 }
 
 // Object reads the object that gets keys into the value that into points to, as [Run.Get] does.
-func (x *Indexing) Object(into any) error { return decode(x.request.Object, into) }
+func (x *Indexing) Object(into Value) error { return decode(x.request.Object, into) }
 
 // Config is [Run.Config].
-func (x *Indexing) Config(into any) error {
+func (x *Indexing) Config(into Value) error {
 	if x.request.Config == nil {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (x *Indexing) Config(into any) error {
 
 // Add gives a key to the object, of at most 1,024 bytes, with a value of at most 4 KiB as JSON;
 // nil is none. An object has at most 64 keys, which are all distinct.
-func (x *Indexing) Add(key string, value any) {
+func (x *Indexing) Add(key string, value Value) {
 	entry := abi.IndexEntry{Key: key}
 	if value != nil {
 		data, err := encode(value)

@@ -11,7 +11,7 @@ import (
 // Controller is one reconcile function for one primary kind, with the types of its
 // spec and status. Members of the object that a type does not have are ignored
 // when the object is read, and kept when its status is written.
-type Controller[Spec, Status any] struct {
+type Controller[Spec, Status Value] struct {
 	// Name is a DNS label, distinct within the plugin.
 	Name string
 	// For is the primary kind.
@@ -124,7 +124,7 @@ type Controller[Spec, Status any] struct {
 	// Warm has a value of each type that is passed to Apply, Get and List. What a
 	// codec computes about a type is kept between runs only if it is computed
 	// when the plugin is loaded.
-	Warm []any
+	Warm []Value
 
 	metadataOnly bool // of For, nothing but the metadata is followed
 }
@@ -162,33 +162,11 @@ func MemoVersion(version string) { guest.MemoVersion(version) }
 // load the plugin.
 //
 // Types with methods that `thole generate` wrote are read and written by these
-// methods, and all others by encoding/json.
-func Register[Spec, Status any](c Controller[Spec, Status]) {
-	useEncodingJSON()
-	register(c)
-}
-
-// RegisterGenerated is [Register] for a plugin in which `thole generate` wrote
-// methods for every type that is passed to the SDK. If it registers all controllers
-// of a plugin, the plugin does not contain encoding/json, which is almost half of a
-// small one.
-//
-// It does not compile for a Spec or Status without the methods. For a value of
-// another type without them, such as a map[string]any, [Run.Apply] and the like
-// fail when they run; `thole generate` reports such calls where it can see the type.
-func RegisterGenerated[Spec, Status any, S generated[Spec], T generated[Status]](c Controller[Spec, Status]) {
-	register(c)
-}
-
-// generated is a pointer to a type with a codec of its own.
-type generated[T any] interface {
-	*T
-	decoder
-	encoder
-}
-
-// register registers a controller with the types of its spec and status erased.
-func register[Spec, Status any](c Controller[Spec, Status]) {
+// methods, and all others by encoding/json, which TinyGo leaves out of a plugin that
+// has no such type: it is almost half of a small one. See [Value].
+func Register[Spec, Status Value](c Controller[Spec, Status]) {
+	require[Spec]()
+	require[Status]()
 	if c.Reconcile == nil {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
 	}
@@ -268,7 +246,7 @@ func (c *Controller[Spec, Status]) begin() *guest.Run {
 }
 
 // run is one run of a controller.
-type run[Spec, Status any] struct {
+type run[Spec, Status Value] struct {
 	controller *Controller[Spec, Status]
 	request    Request[Spec, Status]
 	status     []byte // JSON of the primary's status, nil if there is none
@@ -325,7 +303,7 @@ func (c *Controller[Spec, Status]) call(r *Request[Spec, Status], deleting bool)
 // warm encodes and decodes a value of every type that is known at this time.
 func (c *Controller[Spec, Status]) warm() error {
 	var r Request[Spec, Status]
-	for _, v := range append([]any{&r.Spec, &r.Status}, c.Warm...) {
+	for _, v := range append([]Value{&r.Spec, &r.Status}, c.Warm...) {
 		if err := warm(v); err != nil {
 			return err
 		}

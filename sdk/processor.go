@@ -15,7 +15,7 @@ import (
 // copies the annotation reconcile.thole.dev/requestedAt to
 // status.lastHandledReconcileAt. Processors are for what a plugin adds to that in
 // every run, in one place.
-type Processor[Spec, Status any] func(r *Request[Spec, Status], action Action, err error) (Action, error)
+type Processor[Spec, Status Value] func(r *Request[Spec, Status], action Action, err error) (Action, error)
 
 // process calls the processors, and then IntervalOf for a run that has reached the
 // desired state and named no time. A run of which something could not be encoded ends

@@ -41,7 +41,7 @@ type ReadOption func(*guest.ReadOptions)
 // that the plugin uses, a map, or a [Raw]. The host reads from its cache, and runs
 // the primary again when the object changes, is created or is deleted. An error is
 // a [*ReadError] and wraps one of this package, such as [ErrNotFound].
-func (r *Run) Get(ref Ref, into any, options ...ReadOption) error {
+func (r *Run) Get(ref Ref, into Value, options ...ReadOption) error {
 	reply, code := r.host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: ref, Fields: readOptions(options).Fields}))
 	err := codeError(code)
 	if err == nil {
@@ -57,7 +57,7 @@ func (r *Run) Get(ref Ref, into any, options ...ReadOption) error {
 // the slice that into points to. The host runs the primary again when one of them
 // changes or is deleted, and when another object matches. An error is a
 // [*ReadError].
-func (r *Run) List(query Query, into any, options ...ReadOption) error {
+func (r *Run) List(query Query, into Value, options ...ReadOption) error {
 	o := readOptions(options)
 	reply, code := r.host.List(abi.EncodeListCall(&abi.ListCall{
 		APIVersion: query.APIVersion, Kind: query.Kind.Kind, Namespace: query.Namespace,

@@ -16,7 +16,7 @@ import (
 
 // Object is an object of the primary kind, with the types of its spec and status. Members that a type
 // does not have are ignored when the object is read, and kept when it is written.
-type Object[Spec, Status any] struct {
+type Object[Spec, Status Value] struct {
 	ObjectMeta
 	Spec   Spec
 	Status Status
@@ -69,7 +69,7 @@ type User = abi.User
 //
 // The function may run again for the same request, must not depend on anything but its arguments and
 // what it reads, and has two seconds unless the policy says otherwise: the user waits for it.
-func Validate[Spec, Status any](validate func(r *Review, old, object *Object[Spec, Status]) error, operations ...Operation) *ValidatorOf[Spec, Status] {
+func Validate[Spec, Status Value](validate func(r *Review, old, object *Object[Spec, Status]) error, operations ...Operation) *ValidatorOf[Spec, Status] {
 	if validate == nil {
 		panic("sdk.Validate: the function is nil")
 	}
@@ -104,7 +104,7 @@ func Validate[Spec, Status any](validate func(r *Review, old, object *Object[Spe
 //
 // Arguments and errors are those of [Validate]. The operations are OperationCreate and
 // OperationUpdate, unless one of these is named.
-func Mutate[Spec, Status any](mutate func(r *Review, old, object *Object[Spec, Status]) error, operations ...Operation) *MutatorOf[Spec, Status] {
+func Mutate[Spec, Status Value](mutate func(r *Review, old, object *Object[Spec, Status]) error, operations ...Operation) *MutatorOf[Spec, Status] {
 	if mutate == nil {
 		panic("sdk.Mutate: the function is nil")
 	}
@@ -129,12 +129,12 @@ func Mutate[Spec, Status any](mutate func(r *Review, old, object *Object[Spec, S
 }
 
 // ValidatorOf is made by [Validate].
-type ValidatorOf[Spec, Status any] struct {
+type ValidatorOf[Spec, Status Value] struct {
 	register func(*abi.Controller) // a field, so that plugins without reviews do not contain their code
 }
 
 // MutatorOf is made by [Mutate].
-type MutatorOf[Spec, Status any] struct{ register func(*abi.Controller) }
+type MutatorOf[Spec, Status Value] struct{ register func(*abi.Controller) }
 
 func operationsOr(named []Operation) []Operation {
 	if len(named) > 0 {
@@ -169,7 +169,7 @@ type Review struct {
 }
 
 // readReview returns a review and its objects, of which one may be nil.
-func readReview[Spec, Status any](h guest.Host, q *abi.ReviewRequest) (r *Review, old, object *Object[Spec, Status], err error) {
+func readReview[Spec, Status Value](h guest.Host, q *abi.ReviewRequest) (r *Review, old, object *Object[Spec, Status], err error) {
 	r = newReview(h, q)
 	if q.Old != nil {
 		old = new(Object[Spec, Status])
@@ -224,15 +224,15 @@ func (r *Review) Audit(name, value string) {
 func (r *Review) Rand() *rand.Rand { return r.run.Rand() }
 
 // Config is [Run.Config].
-func (r *Review) Config(into any) error { return r.run.Config(into) }
+func (r *Review) Config(into Value) error { return r.run.Config(into) }
 
 // Get is [Run.Get]. What it reads wakes nobody.
-func (r *Review) Get(ref Ref, into any, options ...ReadOption) error {
+func (r *Review) Get(ref Ref, into Value, options ...ReadOption) error {
 	return r.run.Get(ref, into, options...)
 }
 
 // List is [Run.List]. What it reads wakes nobody.
-func (r *Review) List(query Query, into any, options ...ReadOption) error {
+func (r *Review) List(query Query, into Value, options ...ReadOption) error {
 	return r.run.List(query, into, options...)
 }
 

@@ -20,7 +20,7 @@ import (
 // have is left alone, and one that is absent now is removed. Conditions and
 // observedGeneration are written by the host, see [Run.SetCondition], unless the
 // controller has [StatusOwnerGuest].
-type Request[Spec, Status any] struct {
+type Request[Spec, Status Value] struct {
 	ObjectMeta
 	*Run
 	Spec   Spec
@@ -98,7 +98,7 @@ func (r *Run) Rand() *rand.Rand { return rand.New(rand.NewChaCha8(r.Seed)) }
 
 // Config reads the administrator's configuration of the plugin. into is left
 // unchanged if there is none.
-func (r *Run) Config(into any) error {
+func (r *Run) Config(into Value) error {
 	if r.config == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (r *Run) Config(into any) error {
 // [Run.SetMemo]. ok is false if there is none. A memo is lost when the host
 // restarts, and when the plugin is replaced unless [MemoVersion] keeps it, so it
 // can only save work.
-func (r *Run) Memo(into any) (ok bool, err error) {
+func (r *Run) Memo(into Value) (ok bool, err error) {
 	if r.result.Memo == nil {
 		return false, nil
 	}
@@ -121,7 +121,7 @@ func (r *Run) Memo(into any) (ok bool, err error) {
 
 // SetMemo stores a value for the next runs of this object, of at most 4 KiB as
 // JSON. It remains until it is set again; nil removes it.
-func (r *Run) SetMemo(v any) {
+func (r *Run) SetMemo(v Value) {
 	if v == nil {
 		r.result.Memo = nil
 		return
@@ -180,9 +180,8 @@ func Adopt() ApplyOption { return func(a *abi.Apply) { a.Adopt = true } }
 // Apply requests an object by server-side apply: apiVersion, kind, metadata.name
 // and only those fields that are wanted. A field that an earlier run applied and
 // that is missing now is removed. The object is a struct, a map, or JSON as bytes.
-// In a plugin that uses [RegisterGenerated] it cannot be a map; declare a struct
-// type for it. An object of a kind in Owns becomes a child of the primary.
-func (r *Run) Apply(object any, options ...ApplyOption) {
+// An object of a kind in Owns becomes a child of the primary.
+func (r *Run) Apply(object Value, options ...ApplyOption) {
 	data, err := encode(object)
 	if err != nil {
 		r.fail("InvalidObject", "object to apply", err)
@@ -235,7 +234,7 @@ func (r *Run) RemoveCondition(conditionType string) { r.SetCondition(Condition{T
 
 // Patch changes the primary itself by a merge patch (RFC 7386) of its labels,
 // annotations and spec. The patches of several calls are combined.
-func (r *Run) Patch(patch any) {
+func (r *Run) Patch(patch Value) {
 	data, err := encode(patch)
 	if err == nil && r.result.Patch != nil {
 		data, err = rawjson.ComposePatches(r.result.Patch, data)

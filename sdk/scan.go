@@ -79,7 +79,7 @@ func (s *Scanning) Run(namespace, name string) { s.add(abi.Scanned{Namespace: na
 
 // Signal is [Scanning.Run] with a value of at most 4 KiB as JSON for [Run].Signals of the object. All
 // signals of an object that is named several times count.
-func (s *Scanning) Signal(namespace, name string, v any) {
+func (s *Scanning) Signal(namespace, name string, v Value) {
 	data, err := encode(v)
 	if err == nil && len(data) > abi.MaxSignal {
 		err = errors.New("larger than 4 KiB")
@@ -100,15 +100,15 @@ func (s *Scanning) add(o abi.Scanned) {
 func (s *Scanning) Rand() *rand.Rand { return s.run.Rand() }
 
 // Config is [Run.Config].
-func (s *Scanning) Config(into any) error { return s.run.Config(into) }
+func (s *Scanning) Config(into Value) error { return s.run.Config(into) }
 
 // Get is [Run.Get]. What it reads wakes nobody.
-func (s *Scanning) Get(ref Ref, into any, options ...ReadOption) error {
+func (s *Scanning) Get(ref Ref, into Value, options ...ReadOption) error {
 	return s.run.Get(ref, into, options...)
 }
 
 // List is [Run.List]. What it reads wakes nobody.
-func (s *Scanning) List(query Query, into any, options ...ReadOption) error {
+func (s *Scanning) List(query Query, into Value, options ...ReadOption) error {
 	return s.run.List(query, into, options...)
 }
 
@@ -118,7 +118,7 @@ func (s *Scanning) Lookup(query IndexQuery) ([]IndexItem, error) { return s.run.
 // Primaries lists objects of the primary kind in a scan, with the types of their spec and status. The
 // kind of the query is set. An object that does not fit the types is logged and left out, so that it does
 // not keep others from being found: its own runs show what is wrong with it.
-func Primaries[Spec, Status any](s *Scanning, query Query, options ...ReadOption) ([]Object[Spec, Status], error) {
+func Primaries[Spec, Status Value](s *Scanning, query Query, options ...ReadOption) ([]Object[Spec, Status], error) {
 	query.Kind = s.primary
 	var texts []itemText
 	if err := s.List(query, &texts, options...); err != nil {

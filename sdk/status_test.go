@@ -42,7 +42,7 @@ func TestStatusPatchIsThatOfWholeTexts(t *testing.T) {
 
 // TestStatusMayBeAbsentBeforeOrAfterRun covers status types that can be nil.
 func TestStatusMayBeAbsentBeforeOrAfterRun(t *testing.T) {
-	useEncodingJSON()
+	UseEncodingJSON()
 	type typed struct {
 		N int `json:"n,omitempty"`
 	}

@@ -198,8 +198,8 @@ func TestMicroTimeHasSixDecimals(t *testing.T) {
 	}
 }
 
-// withoutEncodingJSON makes the test run as in a plugin whose controllers were all
-// registered by RegisterGenerated.
+// withoutEncodingJSON makes the test run as in a plugin in which no type
+// requires encoding/json.
 func withoutEncodingJSON(t *testing.T) {
 	t.Helper()
 	before := fallback
@@ -209,7 +209,7 @@ func withoutEncodingJSON(t *testing.T) {
 
 func TestTypeWithoutCodecIsAnError(t *testing.T) {
 	withoutEncodingJSON(t)
-	want := "type map[string]interface {} has no codec: declare a struct type and run `thole generate`, or register the plugin's controllers by sdk.Register"
+	want := "type map[string]interface {} has no codec, and encoding/json is not linked: run `thole generate` for the package that passes it to the SDK"
 	if _, err := encode(map[string]any{}); err == nil || err.Error() != want {
 		t.Errorf("encode: %v", err)
 	}

@@ -2,7 +2,10 @@
 
 package sdk
 
-import "github.com/thole-dev/thole/sdk/codec"
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/sdk/codec"
+)
 
 // DecodeJSON fills x from JSON; see package codec.
 func (x *parts) DecodeJSON(r *codec.Reader) {
@@ -221,4 +224,42 @@ func (x itemText) AppendJSON(dst []byte) ([]byte, error) {
 func appendJSONItemText(dst []byte, x *itemText) []byte {
 	at := len(dst)
 	return codec.CloseObject(dst, at)
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Meta      ObjectMeta
+		Condition Condition
+	}](parts{})
+	codec.Fits[struct {
+		Name              string            `json:"name,omitempty"`
+		Namespace         string            `json:"namespace,omitempty"`
+		UID               string            `json:"uid,omitempty"`
+		ResourceVersion   string            `json:"resourceVersion,omitempty"`
+		Generation        int64             `json:"generation,omitempty"`
+		CreationTimestamp Time              `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp Time              `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string `json:"labels,omitempty"`
+		Annotations       map[string]string `json:"annotations,omitempty"`
+		Finalizers        []string          `json:"finalizers,omitempty"`
+		OwnerReferences   []OwnerReference  `json:"ownerReferences,omitempty"`
+	}](ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](OwnerReference{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		Reason             string   `json:"reason"`
+		Message            string   `json:"message"`
+		LastTransitionTime abi.Time `json:"lastTransitionTime,omitempty"`
+		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
+	}](Condition{})
+	codec.Fits[struct{ raw Raw }](itemText{})
 }

@@ -53,6 +53,60 @@ func TestGenerateExitCodes(t *testing.T) {
 	})
 }
 
+// A spec of 2,400 fields in 120 structs is as large as the largest of public operators. Each
+// function of its codec is called once.
+func TestLargeSpecsAreLoaded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles by TinyGo")
+	}
+	var large strings.Builder
+	large.WriteString("package main\n\nimport \"github.com/thole-dev/thole/sdk\"\n\ntype Part[T any] struct {\n")
+	for i := range 20 {
+		fmt.Fprintf(&large, "\tF%d *string `json:\"f%d,omitempty\"`\n\tL%d []string `json:\"l%d,omitempty\"`\n", i, i, i, i)
+	}
+	large.WriteString("}\n\ntype Spec struct {\n")
+	for i := range 60 {
+		fmt.Fprintf(&large, "\tP%d *Part[[%d]int] `json:\"p%d,omitempty\"`\n", i, i, i)
+	}
+	large.WriteString(`}
+
+func init() {
+	sdk.Register(sdk.Controller[Spec, struct{}]{
+		Name: "large", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Large"},
+		Reconcile: func(*sdk.Request[Spec, struct{}]) (sdk.Action, error) { return sdk.AwaitChange(), nil },
+	})
+}
+
+func main() {}
+`)
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, content := range map[string]string{
+		"go.mod":  "module example.com/large\n\ngo 1.26.0\n\nrequire github.com/thole-dev/thole v0.0.0\n\nreplace github.com/thole-dev/thole => " + root + "\n",
+		"go.sum":  string(sums),
+		"main.go": large.String(),
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tinygo := filepath.Join(root, ".tools", "tinygo", "bin", "tinygo")
+	for _, command := range []string{"generate", "build --tinygo " + tinygo + " -o large.wasm .", "inspect large.wasm"} {
+		var said strings.Builder
+		if code := execute(t.Context(), strings.Fields(command), &said, &said); code != 0 {
+			t.Fatalf("thole %s: exit code %d: %s", command, code, &said)
+		}
+	}
+}
+
 func TestGenerateNeedsGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, args := range [][]string{{"generate"}, {"generate", "crd"}} {

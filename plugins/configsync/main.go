@@ -45,14 +45,14 @@ func register(controller, kind string) {
 		kind:      sdk.Kind{APIVersion: "v1", Kind: kind},
 		finalizer: "configsync.thole.dev/" + controller,
 	}
-	sdk.RegisterGenerated(sdk.Controller[none, none]{
+	sdk.Register(sdk.Controller[none, none]{
 		Name:      controller,
 		For:       c.kind,
 		Reads:     []sdk.Kind{namespaceKind},
 		Writes:    []sdk.Kind{c.kind},
 		Reconcile: c.reconcile,
 		Cleanup:   c.cleanup,
-		Warm:      []any{Object{}, Namespace{}, notes{}, config{}},
+		Warm:      []sdk.Value{Object{}, Namespace{}, notes{}, config{}},
 	})
 }
 

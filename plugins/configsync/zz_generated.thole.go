@@ -349,3 +349,55 @@ func appendJSONObject(dst []byte, x *Object) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct{}](none{})
+	codec.Fits[struct {
+		Sources []string `json:"sources,omitempty"`
+	}](config{})
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta `json:"metadata"`
+	}](Namespace{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Failed   []string               `json:"failed,omitempty"`
+		Replaced map[string]replacement `json:"replaced,omitempty"`
+	}](notes{})
+	codec.Fits[struct {
+		At    int64 `json:"at"`
+		Pause int64 `json:"pause"`
+	}](replacement{})
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata   sdk.ObjectMeta    `json:"metadata"`
+		Type       string            `json:"type,omitempty"`
+		Immutable  bool              `json:"immutable,omitempty"`
+		Data       map[string]string `json:"data,omitempty"`
+		BinaryData map[string]string `json:"binaryData,omitempty"`
+	}](Object{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+}

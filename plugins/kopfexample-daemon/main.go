@@ -24,7 +24,7 @@ func init() {
 		Owns:    []sdk.Kind{kex.PodKind},
 		Indexes: []sdk.Index{kexPods},
 		Changes: sdk.ChangesMemory, // no handler needs what was handled
-		Warm:    []any{kex.Pod{}},
+		Warm:    []sdk.Value{kex.Pod{}},
 		Daemon:  sdk.Daemon(calculateActualState),
 	}))
 }

@@ -28,7 +28,7 @@ func init() {
 		Owns:    []sdk.Kind{kex.PodKind},
 		Indexes: []sdk.Index{kexPods},
 		Changes: sdk.ChangesMemory, // no handler needs what was handled
-		Warm:    []any{kex.Pod{}},
+		Warm:    []sdk.Value{kex.Pod{}},
 	}))
 }
 

@@ -30,7 +30,7 @@ var (
 
 func init() {
 	sdk.Plugin("labinstance", "0.1.0")
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name:      "labinstance",
 		For:       labKind,
 		Owns:      []sdk.Kind{podKind},
@@ -57,7 +57,7 @@ func init() {
 
 		Timeout: 10 * time.Second,
 		Retry:   sdk.RetryPolicy{Initial: 100 * time.Millisecond, Attempts: 5}, // the first repetition is after 100 ms, the least
-		Warm:    []any{Pod{}, Config{}},
+		Warm:    []sdk.Value{Pod{}, Config{}},
 	})
 }
 

@@ -83,7 +83,7 @@ func isOver(s Status, retention time.Duration, now time.Time) bool {
 }
 
 // configOf reads the configuration in a run or in a scan.
-func configOf(from interface{ Config(into any) error }) (Config, error) {
+func configOf(from interface{ Config(into sdk.Value) error }) (Config, error) {
 	config := Config{Retention: sdk.DurationOf(defaultRetention)}
 	err := from.Config(&config)
 	return config, err

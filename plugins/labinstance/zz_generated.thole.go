@@ -562,3 +562,86 @@ func appendJSONConfig(dst []byte, x *Config) ([]byte, error) {
 	}
 	return codec.CloseObject(dst, at), nil
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     PodSpec        `json:"spec"`
+		Status   PodStatus      `json:"status,omitzero"`
+	}](Pod{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Containers                   []Container `json:"containers"`
+		RestartPolicy                string      `json:"restartPolicy,omitempty"`
+		AutomountServiceAccountToken *bool       `json:"automountServiceAccountToken,omitempty"`
+	}](PodSpec{})
+	codec.Fits[struct {
+		Name    string   `json:"name"`
+		Image   string   `json:"image"`
+		Command []string `json:"command,omitempty"`
+	}](Container{})
+	codec.Fits[struct {
+		Phase             string            `json:"phase,omitempty"`
+		Reason            string            `json:"reason,omitempty"`
+		ContainerStatuses []ContainerStatus `json:"containerStatuses,omitempty"`
+	}](PodStatus{})
+	codec.Fits[struct {
+		ContainerID string         `json:"containerID,omitempty"`
+		State       ContainerState `json:"state,omitzero"`
+	}](ContainerStatus{})
+	codec.Fits[struct {
+		Running    *ContainerRunning    `json:"running,omitempty"`
+		Terminated *ContainerTerminated `json:"terminated,omitempty"`
+	}](ContainerState{})
+	codec.Fits[struct {
+		StartedAt sdk.Time `json:"startedAt,omitempty"`
+	}](ContainerRunning{})
+	codec.Fits[struct {
+		ExitCode int    `json:"exitCode"`
+		Reason   string `json:"reason,omitempty"`
+	}](ContainerTerminated{})
+	codec.Fits[struct {
+		Image          string       `json:"image"`
+		Command        []string     `json:"command,omitempty"`
+		Duration       sdk.Duration `json:"duration"`
+		ScheduledStart sdk.Time     `json:"scheduledStart,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Phase       Phase    `json:"phase,omitempty"`
+		ContainerID string   `json:"containerId,omitempty"`
+		StartedAt   sdk.Time `json:"startedAt,omitempty"`
+		ExpiresAt   sdk.Time `json:"expiresAt,omitempty"`
+		EndedAt     sdk.Time `json:"endedAt,omitempty"`
+		Message     string   `json:"message,omitempty"`
+		LastEvent   string   `json:"lastEvent,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Retention sdk.Duration `json:"retention"`
+	}](Config{})
+}

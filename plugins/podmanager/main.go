@@ -28,7 +28,7 @@ func init() {
 		Reconcile:   reconcile,
 		Cleanup:     cleanup,
 		ErrorPolicy: errorPolicy,
-		Warm:        []any{Pod{}},
+		Warm:        []sdk.Value{Pod{}},
 	})
 }
 

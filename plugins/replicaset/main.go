@@ -24,7 +24,7 @@ var (
 
 func init() {
 	sdk.Plugin("replicaset", "0.1.0")
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name:          "replicaset",
 		For:           replicaSetKind,
 		Owns:          []sdk.Kind{podKind},

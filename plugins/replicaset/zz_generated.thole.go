@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
 )
@@ -822,4 +823,123 @@ func appendJSONCondition2(dst []byte, x *Condition) []byte {
 		dst = codec.AppendString(dst, x.Message)
 	}
 	return codec.CloseObject(dst, at)
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Replicas        *int32             `json:"replicas"`
+		MinReadySeconds int32              `json:"minReadySeconds"`
+		Selector        *sdk.LabelSelector `json:"selector"`
+		Template        Template           `json:"template"`
+	}](Spec{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Metadata TemplateMeta `json:"metadata"`
+		Spec     sdk.Raw      `json:"spec"`
+	}](Template{})
+	codec.Fits[struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		Finalizers  []string          `json:"finalizers"`
+	}](TemplateMeta{})
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata NewPodMeta `json:"metadata"`
+		Spec     sdk.Raw    `json:"spec"`
+	}](NewPod{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name         string            `json:"name"`
+		GenerateName string            `json:"generateName"`
+		Labels       map[string]string `json:"labels,omitempty"`
+		Annotations  map[string]string `json:"annotations,omitempty"`
+		Finalizers   []string          `json:"finalizers,omitempty"`
+	}](NewPodMeta{})
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     PodSpec        `json:"spec"`
+		Status   PodStatus      `json:"status"`
+	}](Pod{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		NodeName       string      `json:"nodeName"`
+		InitContainers []Container `json:"initContainers"`
+	}](PodSpec{})
+	codec.Fits[struct {
+		Name          string `json:"name"`
+		RestartPolicy string `json:"restartPolicy"`
+	}](Container{})
+	codec.Fits[struct {
+		Phase                 string            `json:"phase"`
+		Conditions            []sdk.Condition   `json:"conditions"`
+		ContainerStatuses     []ContainerStatus `json:"containerStatuses"`
+		InitContainerStatuses []ContainerStatus `json:"initContainerStatuses"`
+	}](PodStatus{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		Reason             string   `json:"reason"`
+		Message            string   `json:"message"`
+		LastTransitionTime abi.Time `json:"lastTransitionTime,omitempty"`
+		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
+	}](sdk.Condition{})
+	codec.Fits[struct {
+		Name         string `json:"name"`
+		RestartCount int32  `json:"restartCount"`
+	}](ContainerStatus{})
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     ReplicaSetSpec `json:"spec"`
+	}](ReplicaSet{})
+	codec.Fits[struct {
+		Selector *sdk.LabelSelector `json:"selector"`
+	}](ReplicaSetSpec{})
+	codec.Fits[struct {
+		Replicas             int32       `json:"replicas"`
+		FullyLabeledReplicas int32       `json:"fullyLabeledReplicas,omitempty"`
+		ReadyReplicas        int32       `json:"readyReplicas,omitempty"`
+		AvailableReplicas    int32       `json:"availableReplicas,omitempty"`
+		TerminatingReplicas  *int32      `json:"terminatingReplicas,omitempty"`
+		ObservedGeneration   int64       `json:"observedGeneration,omitempty"`
+		Conditions           []Condition `json:"conditions,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
 }

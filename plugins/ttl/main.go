@@ -33,7 +33,7 @@ const (
 func init() {
 	sdk.Plugin("ttl", "0.1.0")
 	for _, kind := range kinds {
-		sdk.RegisterGenerated(sdk.Controller[none, none]{
+		sdk.Register(sdk.Controller[none, none]{
 			Name:      strings.ToLower(kind.Kind),
 			For:       kind,
 			Select:    sdk.Select(sdk.Followed{Kind: kind, Selector: sdk.Selector{MetadataOnly: true}}),

@@ -19,3 +19,8 @@ func appendJSONNone(dst []byte, x *none) []byte {
 	at := len(dst)
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct{}](none{})
+}

@@ -119,7 +119,7 @@ type Group struct {
 }
 
 // Apply is [sdk.Run.Apply] in the group.
-func (g Group) Apply(r *sdk.Run, object any, options ...sdk.ApplyOption) {
+func (g Group) Apply(r *sdk.Run, object sdk.Value, options ...sdk.ApplyOption) {
 	g.Declare(r)
 	r.Apply(object, append(slices.Clip(options), func(a *abi.Apply) { a.Group = g.Name })...)
 }

@@ -192,3 +192,7 @@ func WithinKey(name string, err error) error {
 func WithinElement(index int, err error) error {
 	return rawjson.Within("["+strconv.Itoa(index)+"]", err)
 }
+
+// Fits is nothing to run. A generated file calls it, in a function that nobody calls, with the
+// fields that a struct had, so that it does not compile when they have changed.
+func Fits[Fields any](Fields) {}

@@ -9,11 +9,12 @@
 //	func (x *T) DecodeJSON(r *codec.Reader)
 //	func (x T) AppendJSON(dst []byte) ([]byte, error)
 //
-// for those types T of the package that are passed to the SDK: the spec and the
-// status of a controller, the types of the versions that it converts, the state of a daemon, the arguments of Get, List, Apply, Patch, Config, Memo,
-// SetMemo, Signal, Decode and Encode, the elements of Warm, and types whose declaration has
-// the comment //thole:generate or //thole:compact. A type with the comment
-// //thole:leave is left to encoding/json. The types that these consist of get functions.
+// for those types T of the package that are passed to the SDK: the types of which a value
+// becomes a sdk.Value, wherever that is, and the type arguments for parameters of the SDK with
+// this constraint, such as the spec and the status of a controller. Types whose declaration has
+// the comment //thole:generate or //thole:compact get them too. The types that these consist of
+// get functions. A plugin may declare its types in other packages of its module: their files
+// are written with its own.
 //
 // The SDK uses the methods instead of encoding/json wherever a type has them. A
 // struct of another package that embeds a type with methods inherits them as if they
@@ -48,35 +49,25 @@
 //     encoding/json calls them only for addressable values
 //   - what a failed decoder leaves in the value may differ
 //
+// # A file that is stale does not compile
+//
+// The file repeats the fields of each struct that it reads or writes. After a change of the
+// struct, the compiler reports the line until the file is generated again.
+//
+// # What is left to encoding/json
+//
+// A type for which no codec can be generated is left to encoding/json, which the file links
+// then: a map[string]any, a struct with a field of an interface type, with a map whose keys
+// are not strings, with a json.Number or the tag option ",string", a generic type, and a value
+// of which nothing is known but that it is in an interface such as any. [Result] has a note
+// with the place of each.
+//
 // # What is refused
 //
-// Nothing is written if there is an error. A type for which no codec can be generated
-// is an error with its place in the author's types and in the source: interfaces,
-// functions, channels, complex numbers, maps whose keys are not strings, json.Number,
-// the tag option ",string".
-//
-// In a plugin that registers all its controllers by sdk.RegisterGenerated, and so does
-// not contain encoding/json, a call that passes a value without a codec to the SDK is an
-// error too, such as the map in
-//
-//	r.Apply(map[string]any{"kind": "ConfigMap"})
-//
-// Without this check it would fail when it runs. The error has the place, the type and
-// what to do. The check finds a value
-//
-//   - that is an expression of a type without a codec: a literal, a variable, the result
-//     of a function, a field
-//   - that is converted to an interface such as any, and gets to the SDK through elements
-//     of lists, and through variables and parameters that are used once, as in
-//     for _, object := range []any{deployment, service} { r.Apply(object) } or in
-//     func apply(r *sdk.Run, object any) { r.Apply(object) }
-//   - whose type is a type argument of a generic function or type that has no type
-//     assertion
-//
-// in the packages of the author's module. Any other value in an interface is accepted,
-// and fails when it runs: one from a field, from a function that returns an interface,
-// from a variable that is used more than once, or through a function value or an
-// interface. So a call is refused only if the type of its value is certain.
+// Nothing is written if there is an error: for a type that has no JSON form, such as a
+// function, a channel or a complex number, and for one that is marked, or that embeds one
+// with a codec, and for which no codec can be generated. The error has the place in the
+// author's types and in the source.
 package generate
 
 import (
@@ -114,9 +105,17 @@ type Place struct {
 	Temp string
 }
 
-// Packages generates the files of the packages that match the patterns. It does not
-// write them. The error has one line for each type that is refused.
-func Packages(ctx context.Context, at Place, patterns ...string) ([]File, error) {
+// Result is what is generated.
+type Result struct {
+	Files []File
+	// Notes are lines about what is left to encoding/json, and why.
+	Notes []string
+}
+
+// Packages generates the files of the packages that match the patterns, and of those packages
+// of their module whose types they pass to the SDK. It does not write them. The error has one
+// line for each type that is refused.
+func Packages(ctx context.Context, at Place, patterns ...string) (*Result, error) {
 	var err error
 	if at.Dir, err = filepath.Abs(at.Dir); err != nil {
 		return nil, err
@@ -125,64 +124,106 @@ func Packages(ctx context.Context, at Place, patterns ...string) ([]File, error)
 	if err != nil {
 		return nil, err
 	}
-	var files []File
-	var errs []error
 	for _, p := range matched {
-		file, err := l.generate(p)
-		errs = append(errs, err)
-		if file != nil {
-			files = append(files, *file)
+		if !p.inModule() {
+			return nil, fmt.Errorf("package %s does not belong to the module in which the command runs", p.ImportPath)
+		}
+	}
+	needed, err := l.find(matched)
+	if err != nil {
+		return nil, err
+	}
+	clear(l.checked) // from here on with what is generated
+	result := &Result{}
+	var errs []error
+	for _, p := range l.order {
+		if n := needed[p.ImportPath]; n != nil || slices.Contains(matched, p) {
+			file, left, err := l.generate(p, n)
+			errs = append(errs, err)
+			if file != nil {
+				result.Files = append(result.Files, *file)
+			}
+			result.Notes = append(result.Notes, l.lines(left, " is left to encoding/json")...)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := l.checkCalls(matched); err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
+	if len(result.Files) == 0 {
 		return nil, fmt.Errorf("nothing to generate: no type is used with package %s, and none is marked %s", sdkPath, markGenerate)
 	}
-	return files, nil
+	return result, nil
 }
 
-// generate returns the file of one package, or nil if it needs none and has none.
-func (l *loader) generate(p *listed) (*File, error) {
-	if !p.inModule() {
-		return nil, fmt.Errorf("package %s does not belong to the module in which the command runs", p.ImportPath)
+// generate returns the file of one package, or nil if it needs none and has none, and what
+// is left to encoding/json.
+func (l *loader) generate(p *listed, n *needs) (*File, []refusal, error) {
+	if n == nil {
+		n = &needs{}
 	}
 	sources, err := l.parse(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := l.check(p, sources)
 	file := &File{Path: filepath.Join(p.Dir, FileName)}
-	roots, left := c.roots()
-	if len(roots) == 0 {
-		l.checked[p.ImportPath] = c
-		if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return file, nil
+	s, left, err := l.shapesOf(c, l.rootsOf(c, n.roots))
+	if err != nil {
+		return nil, nil, err
 	}
-	s := &shapes{pkg: c.types, inModule: l.isInModule, left: left}
-	for _, r := range roots {
-		sh := s.of(r.typ, place{r.pos, r.typ.Obj().Name()})
-		sh.root, sh.compact = true, r.compact
-		if r.compact && (sh.kind != structure || sh.read != generated || sh.write != generated) {
-			s.refuse(place{r.pos, r.typ.Obj().Name()}, r.typ, "only a struct without JSON methods can have a compact codec; mark it "+markGenerate)
-		}
-	}
-	s.findRecursive()
-	s.split()
-	if len(s.refused) > 0 {
-		return nil, l.refusedError(s.pkg, s.refused)
-	}
+	left = append(left, n.others...)
 	s.analyze()
-	if file.Content, err = s.file(p.Name); err != nil {
-		return nil, fmt.Errorf("package %s: %w", p.ImportPath, err)
+	switch file.Content, err = s.file(p.Name, left); {
+	case err != nil:
+		return nil, nil, fmt.Errorf("package %s: %w", p.ImportPath, err)
+	case file.Content != nil:
+		return file, left, l.verify(p, sources, file)
 	}
-	return file, l.verify(p, sources, file)
+	l.checked[p.ImportPath] = c
+	if _, err := os.Stat(file.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	return file, nil, nil
+}
+
+// shapesOf returns the shapes of roots. Those without a codec are left to encoding/json, if
+// that can read and write them.
+func (l *loader) shapesOf(c *checked, roots []root) (s *shapes, left []refusal, err error) {
+	for {
+		s = &shapes{pkg: c.types, inModule: l.isInModule}
+		for _, r := range roots {
+			s.addRoot(r)
+		}
+		s.findRecursive()
+		s.split()
+		if len(s.refused) == 0 {
+			return s, left, nil
+		}
+		var fatal []refusal
+		for _, refused := range s.refused {
+			switch r := refused.root; {
+			case r.mark != "" || refused.reason == noJSONForm || refused.reason == notKnown || inheritsCodec(r.typ):
+				fatal = append(fatal, refused)
+			case !r.old:
+				left = append(left, refused)
+			}
+			roots = slices.DeleteFunc(roots, func(r root) bool { return r.typ == refused.root.typ })
+		}
+		if len(fatal) > 0 {
+			return nil, nil, errors.New(strings.Join(l.lines(fatal, ""), "\n"))
+		}
+	}
+}
+
+// addRoot adds the shapes of a root.
+func (s *shapes) addRoot(r root) {
+	s.root = r
+	at := place{r.pos, r.typ.Obj().Name()}
+	sh := s.of(r.typ, at)
+	sh.root, sh.compact = true, r.mark == markCompact
+	if sh.compact && (sh.kind != structure || sh.read != generated || sh.write != generated) {
+		s.refuse(at, r.typ, "only a struct without JSON methods can have a compact codec; mark it "+markGenerate)
+	}
 }
 
 // refusal is a type without a codec, or an unsupported field.
@@ -190,6 +231,7 @@ type refusal struct {
 	place
 	typ    types.Type
 	reason string
+	root   root // of which it is a part
 }
 
 // place is a position in the source, and what is refused there.
@@ -200,15 +242,13 @@ type place struct {
 
 func (p place) element() place { return place{p.pos, p.path + "[]"} }
 
-// refusedError returns the error for what was refused, in the order of the source.
-func (l *loader) refusedError(pkg *types.Package, refused []refusal) error {
-	slices.SortStableFunc(refused, func(a, b refusal) int { return cmp.Compare(a.pos, b.pos) })
-	w := &writer{pkg: pkg, imports: map[string]string{}}
-	var lines []string
-	for _, r := range refused {
-		lines = append(lines, fmt.Sprintf("%s: %s (%s): %s", l.position(r.pos), r.path, w.typ(r.typ), r.reason))
+// lines returns a line for each, in the order of the source. Each says what happens, and why.
+func (l *loader) lines(all []refusal, what string) (lines []string) {
+	slices.SortStableFunc(all, func(a, b refusal) int { return cmp.Compare(a.pos, b.pos) })
+	for _, r := range all {
+		lines = append(lines, fmt.Sprintf("%s: %s (%s)%s: %s", l.position(r.pos), r.path, types.TypeString(r.typ, (*types.Package).Name), what, r.reason))
 	}
-	return errors.New(strings.Join(slices.Compact(lines), "\n"))
+	return slices.Compact(lines)
 }
 
 // verify checks that the package compiles with the generated file, and makes it the

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,66 +51,141 @@ func TestTypeWithoutCodecIsRefused(t *testing.T) {
 	expectGolden(t, "testdata/refused/refused.txt", []byte(err.Error()+"\n"))
 }
 
-// TestCallWithoutCodecIsRefused has every way in which a value can get to the SDK. The
-// packages are those of one plugin, with a helper package that is not generated.
-func TestCallWithoutCodecIsRefused(t *testing.T) {
-	_, err := Packages(t.Context(), Place{Dir: "."}, "./testdata/calls/refused", "./testdata/calls/objects")
-	if err == nil {
-		t.Fatal("no call is refused")
+// TestTypesAreFoundWhereverTheyBecomeValues has every way in which a value gets to the SDK.
+func TestTypesAreFoundWhereverTheyBecomeValues(t *testing.T) {
+	result, err := Packages(t.Context(), Place{Dir: "."}, "./testdata/calls/coded")
+	if err != nil || len(result.Notes) > 0 {
+		t.Fatal(err, result)
 	}
-	expectGolden(t, "testdata/calls/refused.txt", []byte(err.Error()+"\n"))
+	for i, name := range []string{"api", "coded"} {
+		expectGolden(t, filepath.Join("testdata/calls", name, FileName), result.Files[i].Content)
+	}
 }
 
-func TestCallWithUncertainTypeIsAccepted(t *testing.T) {
-	generate(t, ".", "./testdata/calls/accepted", "./testdata/calls/objects")
+// TestTypeWithoutCodecIsLeftToEncodingJSON has what gets none, and the program says so.
+func TestTypeWithoutCodecIsLeftToEncodingJSON(t *testing.T) {
+	result, err := Packages(t.Context(), Place{Dir: "."}, "./testdata/calls/left")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectGolden(t, "testdata/calls/left.txt", []byte(strings.Join(result.Notes, "\n")+"\n"))
+	expectGolden(t, filepath.Join("testdata/calls/left", FileName), result.Files[0].Content)
 }
 
-// TestCallIsCheckedOnlyWithoutEncodingJSON has a plugin that passes a map, and decides
-// by the other packages of the plugin.
-func TestCallIsCheckedOnlyWithoutEncodingJSON(t *testing.T) {
-	plugin := func(register, lib string) map[string]string {
-		return map[string]string{
-			"main.go": `package main
+// TestTypesAreFollowedThroughOtherModules has a library that passes its parameters to the SDK.
+func TestTypesAreFollowedThroughOtherModules(t *testing.T) {
+	dir := module(t, map[string]string{
+		"main.go": `package main
 
 import (
-	_ "example.com/lib"
+	"example.com/lib"
 
 	"github.com/thole-dev/thole/sdk"
 )
 
-type Spec struct{ A int }
+type Got struct{ A int }
 
-func init() { sdk.` + register + `(sdk.Controller[Spec, Spec]{Reconcile: reconcile}) }
-
-func reconcile(r *sdk.Request[Spec, Spec]) (sdk.Action, error) {
-	r.Apply(map[string]any{})
-	return sdk.AwaitChange(), nil
+func use(r *sdk.Run) {
+	_, _ = lib.Get[Got](r)
+	lib.Apply(r, Got{})
 }
 
 func main() {}
 `,
-			"lib/go.mod": "module example.com/lib\n\ngo 1.26.0\n",
-			"lib/lib.go": "package lib\n\nimport \"github.com/thole-dev/thole/sdk\"\n\n" + lib,
+		"lib/go.mod": "module example.com/lib\n\ngo 1.26.0\n",
+		"lib/lib.go": `package lib
+
+import "github.com/thole-dev/thole/sdk"
+
+func Get[T any](r *sdk.Run) (*T, error) {
+	into := new(T)
+	return into, r.Get(sdk.Ref{}, into)
+}
+
+func Apply(r *sdk.Run, object any) { r.Apply(object) }
+`,
+	}, "require example.com/lib v0.0.0", "replace example.com/lib => ./lib")
+	result, err := Packages(t.Context(), Place{Dir: dir}, ".")
+	if err != nil || len(result.Files) != 1 {
+		t.Fatal(err, result)
+	}
+	content := string(result.Files[0].Content)
+	if !strings.Contains(content, "func (x *Got) DecodeJSON") || !strings.Contains(content, "sdk.UseEncodingJSON()") {
+		t.Errorf("generated\n%s", content)
+	}
+	const want = "lib/lib.go:10:46: Run.Apply (any) is left to encoding/json: the types that get here are not known; declare the variable or parameter as sdk.Value, or pass sdk.Raw"
+	if len(result.Notes) != 1 || result.Notes[0] != want {
+		t.Errorf("the notes are %q", result.Notes)
+	}
+}
+
+// TestStaleFileDoesNotCompile changes structs in all ways that change their JSON, each in a
+// folder of its own.
+func TestStaleFileDoesNotCompile(t *testing.T) {
+	const (
+		part = "package part\n\ntype Part struct{ F int }\n\ntype Named struct{ Empty }\n\ntype Empty struct{}\n"
+		p    = `package p
+
+import "example.com/mine/DIR/internal/part"
+
+` + mark + `type T struct {
+	A string ` + "`json:\"a,omitempty\"`" + `
+	Inner
+	part.Part
+	Deep []map[string]*Deep
+	part.Named
+	hidden func()
+}
+
+type Inner struct{ B, C int }
+
+type Deep struct {
+	D *Deeper
+}
+
+type Deeper struct{ E Phase }
+
+type Phase string
+`
+	)
+	changes := []struct{ file, from, to string }{
+		{"p/p.go", "", ""},
+		{"p/p.go", "\tInner\n", "\tInner\n\tNew int\n"},
+		{"p/p.go", "omitempty", "omitzero"},
+		{"p/p.go", "`json:\"a,omitempty\"`", ""},
+		{"p/p.go", "B, C int", "B int"},
+		{"p/p.go", "B, C int", "B, C int64"},
+		{"p/p.go", "\tInner\n", "\tInner Inner\n"},
+		{"p/p.go", "\tD *Deeper", "\tD *Deeper `json:\"d\"`"},
+		{"p/p.go", "struct{ E Phase }", "struct{ E, G Phase }"},
+		{"p/p.go", "type Phase string", "type Phase int"},
+		{"internal/part/part.go", "F int", "F, G int"},
+		{"internal/part/part.go", "Empty struct{}", "Empty struct{ H int }"},
+	}
+	files := map[string]string{}
+	for i := range changes {
+		dir := "d" + strconv.Itoa(i)
+		files[dir+"/p/p.go"] = strings.Replace(p, "DIR", dir, 1)
+		files[dir+"/internal/part/part.go"] = part
+	}
+	dir := module(t, files)
+	if err := Update(generate(t, dir, "./..."), false, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range changes {
+		name := "d" + strconv.Itoa(i) + "/" + c.file
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Replace(files[name], c.from, c.to, 1)), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
-	const unrelated = "var Kind sdk.Kind\n"
-	const registers = "func init() { sdk.Register(sdk.Controller[int, int]{}) }\n"
-	for name, c := range map[string]struct {
-		files   map[string]string
-		refused bool
-	}{
-		"encoding/json":    {plugin("Register", unrelated), false},
-		"no encoding/json": {plugin("RegisterGenerated", unrelated), true},
-		"another module":   {plugin("RegisterGenerated", registers), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := module(t, c.files, "require example.com/lib v0.0.0", "replace example.com/lib => ./lib")
-			_, err := Packages(t.Context(), Place{Dir: dir}, ".")
-			const want = "main.go:14:10: Run.Apply (map[string]any): it has no codec"
-			if refused := err != nil && strings.HasPrefix(err.Error(), want); refused != c.refused || err != nil && !refused {
-				t.Errorf("the error is %v", err)
-			}
-		})
+	cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
+	cmd.Dir = dir
+	said, _ := cmd.CombinedOutput()
+	for i, c := range changes {
+		compiles := !strings.Contains(string(said), "d"+strconv.Itoa(i)+"/p/"+FileName+":")
+		if compiles != (i == 0) {
+			t.Errorf("with %q in place of %q it compiles: %v\n%s", c.to, c.from, compiles, said)
+		}
 	}
 }
 
@@ -141,11 +218,11 @@ func expectGolden(t *testing.T, path string, got []byte) {
 
 func generate(t *testing.T, dir string, patterns ...string) []File {
 	t.Helper()
-	files, err := Packages(t.Context(), Place{Dir: dir}, patterns...)
+	result, err := Packages(t.Context(), Place{Dir: dir}, patterns...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	return result.Files
 }
 
 // module writes an author's module, which uses the SDK of this repository. mod has
@@ -221,7 +298,7 @@ func TestStaleFileDoesNotMatter(t *testing.T) {
 }
 
 func TestFileWithoutTypesIsRemoved(t *testing.T) {
-	dir := module(t, map[string]string{"api/api.go": "package api\n\ntype Port struct{}\n", "api/" + FileName: "package api\n\nfunc (Port) AppendJSON() {}\n"})
+	dir := module(t, map[string]string{"api/api.go": "package api\n\ntype Other struct{}\n", "api/" + FileName: "package api\n\nfunc (Port) AppendJSON() {}\n"})
 	files := generate(t, dir, "./...")
 	if err := Update(files, true, nil); err == nil || !strings.Contains(err.Error(), "is stale") {
 		t.Errorf("the error is %v", err)

@@ -37,6 +37,10 @@ type listed struct {
 // inModule reports whether the package belongs to the author's module.
 func (p *listed) inModule() bool { return p.Module != nil && p.Module.Main }
 
+// fromSource reports whether the package is read from source: those of the author's module,
+// and those that may pass something to the SDK.
+func (p *listed) fromSource() bool { return p.inModule() || slices.Contains(p.Deps, sdkPath) }
+
 // isInModule reports whether the package belongs to the author's module.
 func (l *loader) isInModule(p *types.Package) bool {
 	known := l.list[p.Path()]
@@ -44,14 +48,15 @@ func (l *loader) isInModule(p *types.Package) bool {
 }
 
 // loader loads packages. Those of the author's module are read from source, because
-// their generated files may be stale or absent. For all others it uses the export data
-// of the compiler.
+// their generated files may be stale or absent, and so are those that depend on the SDK.
+// For all others it uses the export data of the compiler.
 type loader struct {
 	Place
 	fset    *token.FileSet
-	info    *types.Info // of all expressions in packages of the author's module
+	info    *types.Info // of all expressions in packages from source
+	order   []*listed   // dependencies first
 	list    map[string]*listed
-	checked map[string]*checked // packages of the author's module, with their generated files
+	checked map[string]*checked // packages from source, with their generated files
 	others  types.Importer
 }
 
@@ -68,6 +73,7 @@ func load(ctx context.Context, at Place, patterns []string) (l *loader, matched 
 	if err != nil {
 		return nil, nil, err
 	}
+	l.order = all
 	var others []string
 	for _, p := range all {
 		l.list[p.ImportPath] = p
@@ -77,7 +83,7 @@ func load(ctx context.Context, at Place, patterns []string) (l *loader, matched 
 			return nil, nil, l.packageError(p)
 		case matches:
 			matched = append(matched, p)
-		case !p.inModule() && p.Error == nil && p.ImportPath != "unsafe":
+		case !p.fromSource() && p.Error == nil && p.ImportPath != "unsafe":
 			others = append(others, p.ImportPath)
 		}
 	}
@@ -146,11 +152,11 @@ func golist(ctx context.Context, at Place, args []string) ([]*listed, error) {
 	}
 }
 
-// parse reads the source files of a package, without the generated one.
+// parse reads the source files of a package, without a generated one of the author's module.
 func (l *loader) parse(p *listed) ([]*ast.File, error) {
 	var files []*ast.File
 	for _, name := range append(p.GoFiles, p.CgoFiles...) {
-		if name == FileName {
+		if name == FileName && p.inModule() {
 			continue
 		}
 		file, err := l.parseFile(filepath.Join(p.Dir, name), nil)
@@ -160,6 +166,11 @@ func (l *loader) parse(p *listed) ([]*ast.File, error) {
 		files = append(files, file)
 	}
 	return files, nil
+}
+
+// parseGenerated reads the generated file of a package.
+func (l *loader) parseGenerated(p *listed) (*ast.File, error) {
+	return l.parseFile(filepath.Join(p.Dir, FileName), nil)
 }
 
 func (l *loader) parseFile(name string, content any) (*ast.File, error) {
@@ -196,7 +207,7 @@ func (l *loader) Import(path string) (*types.Package, error) {
 		return types.Unsafe, nil
 	case p == nil:
 		return nil, fmt.Errorf("package %s is not known: run `go build` to see why", path)
-	case !p.inModule():
+	case !p.fromSource():
 		return l.others.Import(path)
 	case l.checked[path] == nil:
 		if err := l.importSource(p); err != nil {
@@ -206,14 +217,14 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	return l.checked[path].types, nil
 }
 
-// importSource type-checks a package of the author's module, with its generated file if
-// there is one that parses. Errors that matter are found again where the package is used.
+// importSource type-checks a package from source, with its generated file if there is one
+// that parses. Errors that matter are found again where the package is used.
 func (l *loader) importSource(p *listed) error {
 	files, err := l.parse(p)
 	if err != nil {
 		return err
 	}
-	if generated, err := l.parseFile(filepath.Join(p.Dir, FileName), nil); err == nil {
+	if generated, err := l.parseGenerated(p); err == nil && p.inModule() {
 		files = append(files, generated)
 	}
 	l.checked[p.ImportPath] = l.check(p, files)

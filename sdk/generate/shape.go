@@ -54,12 +54,43 @@ type shape struct {
 	name      string // of its functions
 	recursive bool   // a value may contain another one of the type
 	fallible  bool   // some value has no JSON form
+	outlined  bool   // its functions stay functions, whatever the compiler would do
 
 	refused string // the reason why there is no codec
 }
 
 // hasFunctions reports whether the shape is read and written by functions.
 func (s *shape) hasFunctions() bool { return s.root || s.kind >= slice }
+
+// maxInlined is how many values one function reads or appends, apart from its own fields, before
+// the functions of its parts are outlined. A compiler makes the functions that are called once
+// part of their caller: of a large spec one function, which hosts refuse.
+const maxInlined = 64
+
+// outline decides which functions are outlined, and returns how many values those of the shape
+// read or append. done has the shapes that have been looked at.
+func (s *shape) outline(done map[*shape]int) int {
+	if size, ok := done[s]; ok {
+		return size
+	}
+	done[s] = 1 // for a recursive shape, whose functions cannot be inlined into each other
+	size := len(s.parts())
+	for _, part := range s.parts() {
+		for part.kind == pointer {
+			part = part.elem
+		}
+		if part.root || !part.hasFunctions() || part.read != generated && part.write != generated {
+			continue
+		}
+		if inlined := part.outline(done); size+inlined <= maxInlined {
+			size += inlined
+		} else {
+			part.outlined = true
+		}
+	}
+	done[s] = size
+	return size
+}
 
 // parts returns the shapes of the values that a value of the shape contains, as far as
 // generated code reads and writes them.
@@ -79,13 +110,13 @@ type shapes struct {
 	pkg      *types.Package
 	inModule func(*types.Package) bool // the author can change the package
 	list     []*shape                  // in the order in which they were found
-	left     map[types.Object]bool     // marked to be left to encoding/json
+	root     root                      // whose shapes are being added
 	refused  []refusal
 }
 
 // refuse records a type without a codec.
 func (s *shapes) refuse(at place, t types.Type, reason string) {
-	s.refused = append(s.refused, refusal{at, t, reason})
+	s.refused = append(s.refused, refusal{at, t, reason, s.root})
 }
 
 // field returns the place of a field, or of what leads to it if the author cannot
@@ -137,8 +168,6 @@ func (s *shapes) describe(sh *shape, at place) (reason string) {
 // unnameable returns the reason why generated code cannot use the name of a type.
 func (s *shapes) unnameable(object types.Object) (reason string) {
 	switch {
-	case s.left[object]:
-		return "it is marked " + markLeave + ", but a type with a generated codec contains it"
 	case object.Pkg() == nil: // error
 		return ""
 	case object.Pkg() != s.pkg && !object.Exported():
@@ -242,21 +271,26 @@ func object(t types.Type) types.Object {
 	return nil
 }
 
+const (
+	noJSONForm = `it has no JSON form; leave the field out by json:"-"`
+	notKnown   = "the type is not known; run `go build` to see why"
+)
+
 // whyUnsupported returns the reason why a type has no JSON form, and what to use instead.
 func whyUnsupported(t types.Type) string {
 	switch u := t.Underlying().(type) {
 	case *types.Interface:
 		return "the type of the value in an interface is not known; use sdk.Raw, or a struct with the fields that the plugin uses"
 	case *types.Chan, *types.Signature:
-		return `it has no JSON form; leave the field out by json:"-"`
+		return noJSONForm
 	case *types.Basic:
 		if u.Kind() == types.Invalid {
-			return "the type is not known; run `go build` to see why"
+			return notKnown
 		}
 		if u.Info()&types.IsString != 0 {
 			return "use a sized integer, a float, or sdk.Raw"
 		}
-		return `it has no JSON form; leave the field out by json:"-"`
+		return noJSONForm
 	default:
 		return "no codec can be generated for it"
 	}
@@ -302,6 +336,17 @@ func hasCodecMethod(t types.Type, name, standard string, params, results []strin
 // hasVisitMethod reports whether the type has a compact codec.
 func hasVisitMethod(t types.Type) bool {
 	return hasCodecMethod(t, "VisitJSON", "MarshalJSON", []string{"*" + codecPath + ".Visitor"}, nil)
+}
+
+// inheritsCodec reports whether a struct has the methods of a codec from what it embeds. The
+// SDK would use them for the whole struct.
+func inheritsCodec(t types.Type) bool {
+	for _, name := range []string{"DecodeJSON", "AppendJSON", "VisitJSON"} {
+		if _, path, _ := types.LookupFieldOrMethod(types.NewPointer(t), false, nil, name); len(path) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // method returns the path of embedded fields to a method with that signature, whose

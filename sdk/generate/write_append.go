@@ -42,7 +42,7 @@ func (w *writer) appendFunction(sh *shape) {
 	if sh.fallible {
 		results = "([]byte, error)"
 	}
-	w.line("\nfunc %s%s(dst []byte, x %s%s%s) %s {", appendPrefix, sh.name, star, w.typ(sh.typ), depth, results)
+	w.line("\n%sfunc %s%s(dst []byte, x %s%s%s) %s {", sh.pragma(), appendPrefix, sh.name, star, w.typ(sh.typ), depth, results)
 	if sh.recursive {
 		w.line("if depth > codec.MaxDepth {\nreturn dst, codec.ErrDepth\n}")
 	}

@@ -9,7 +9,7 @@ import (
 
 // Call is one call of a handler. Spec, Status and all the rest of the request are the new
 // object; the calls of one run share them, and make one result.
-type Call[Spec, Status any] struct {
+type Call[Spec, Status sdk.Value] struct {
 	*sdk.Request[Spec, Status]
 
 	// Handler is the name of the handler.

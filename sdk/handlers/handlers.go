@@ -10,14 +10,14 @@ import (
 )
 
 // Func is the function of a handler.
-type Func[Spec, Status any] func(*Call[Spec, Status]) error
+type Func[Spec, Status sdk.Value] func(*Call[Spec, Status]) error
 
 // Handlers are the handlers of one controller. They are called in the order in which they
 // are added. The zero value has none. Each has a name of letters, digits, '-' and '_', at
 // most 63, which is distinct within the controller and must not change while objects have
 // progress: it is the key of that. A handler that cannot work makes its registration panic,
 // so that the host refuses to load the plugin.
-type Handlers[Spec, Status any] struct {
+type Handlers[Spec, Status sdk.Value] struct {
 	all    []*Handler[Spec, Status]
 	timers []sdk.Timer
 	sealed bool // by Controller
@@ -99,8 +99,8 @@ func (h *Handlers[Spec, Status]) add(on cause, name string, fn Func[Spec, Status
 	return added
 }
 
-// Controller returns a controller that calls the handlers, to be passed to [sdk.Register] or
-// [sdk.RegisterGenerated]. base has everything else of it, and no Reconcile, Cleanup and
+// Controller returns a controller that calls the handlers, to be passed to [sdk.Register].
+// base has everything else of it, and no Reconcile, Cleanup and
 // Gone. If base has no Changes, the handled state is kept in the annotation. Its Retry should
 // have no Attempts: each handler has its own.
 func (h *Handlers[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) sdk.Controller[Spec, Status] {

@@ -11,7 +11,7 @@ import (
 )
 
 // pass is one run of all handlers for an object.
-type pass[Spec, Status any] struct {
+type pass[Spec, Status sdk.Value] struct {
 	r         *sdk.Request[Spec, Status]
 	annotated bool // the handled state is kept in the annotation
 	change    sdk.ChangeType

@@ -21,7 +21,7 @@ const (
 )
 
 // Request is one event of an object, with the object as it is now.
-type Request[Spec, Status any] struct {
+type Request[Spec, Status sdk.Value] struct {
 	*sdk.Request[Spec, Status]
 	Action Action
 	// Retry counts the calls for this event before this one. Like the state, it is lost
@@ -33,7 +33,7 @@ type Request[Spec, Status any] struct {
 
 // State reads the state that an earlier call for this event has returned. ok is false if there
 // is none, as in the first call.
-func (r *Request[Spec, Status]) State(into any) (ok bool, err error) {
+func (r *Request[Spec, Status]) State(into sdk.Value) (ok bool, err error) {
 	if r.state == nil {
 		return false, nil
 	}
@@ -49,13 +49,12 @@ type Result struct {
 	RequeueAfter time.Duration
 	// State is given to the next call for this event, if there is one: after an error or
 	// RequeueAfter, or when the host could not perform what this call asked for. It has at
-	// most 1 KiB as JSON. nil leaves it as it is. With [sdk.RegisterGenerated] its type is
-	// marked by //thole:generate.
-	State any
+	// most 1 KiB as JSON. nil leaves it as it is.
+	State sdk.Value
 }
 
 // Reconciler is one function for all events of a controller.
-type Reconciler[Spec, Status any] struct {
+type Reconciler[Spec, Status sdk.Value] struct {
 	// Reconcile is called for each event. An error delivers the event again: see the
 	// package documentation.
 	Reconcile func(*Request[Spec, Status]) (Result, error)
@@ -80,9 +79,8 @@ type Reconciler[Spec, Status any] struct {
 	noSync bool // Resynced is of no use
 }
 
-// Controller returns a controller that calls the reconciler, to be passed to [sdk.Register]
-// or [sdk.RegisterGenerated]. base has everything else of it, and no Reconcile, Cleanup and
-// Gone. Its Retry and ErrorPolicy count the calls for one event, not runs.
+// Controller returns a controller that calls the reconciler, to be passed to [sdk.Register].
+// base has everything else of it, and no Reconcile, Cleanup and Gone. Its Retry and ErrorPolicy count the calls for one event, not runs.
 func (c Reconciler[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) sdk.Controller[Spec, Status] {
 	why := ""
 	switch {
@@ -111,7 +109,7 @@ func (c Reconciler[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) 
 }
 
 // layer is the part of a controller that calls its reconciler.
-type layer[Spec, Status any] struct {
+type layer[Spec, Status sdk.Value] struct {
 	Reconciler[Spec, Status]
 	retry       sdk.RetryPolicy
 	errorPolicy func(*sdk.Request[Spec, Status], error, int) error

@@ -41,7 +41,7 @@ func (e *event) exported() Pending {
 }
 
 // keep sets the state that a call has returned.
-func (e *event) keep(state any) error {
+func (e *event) keep(state sdk.Value) error {
 	if state == nil {
 		return nil
 	}

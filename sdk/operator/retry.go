@@ -19,7 +19,7 @@ type Pending struct {
 
 // DequeueOlder is a value of Dequeue. It drops an event for one of the same action and another
 // generation, and keeps it otherwise.
-func DequeueOlder[Spec, Status any](r *Request[Spec, Status], pending Pending) bool {
+func DequeueOlder[Spec, Status sdk.Value](r *Request[Spec, Status], pending Pending) bool {
 	return r.Action == pending.Action && r.Generation != pending.Generation
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // pass is one run for an object. It delivers one event, or none.
-type pass[Spec, Status any] struct {
+type pass[Spec, Status sdk.Value] struct {
 	*layer[Spec, Status]
 	r      *sdk.Request[Spec, Status]
 	failed bool // an effect of the last run failed

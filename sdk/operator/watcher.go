@@ -6,7 +6,7 @@ import (
 
 // Watcher has one function for each kind of event. Each may be nil. An error delivers the
 // event again, by the controller's policy alone.
-type Watcher[Spec, Status any] struct {
+type Watcher[Spec, Status sdk.Value] struct {
 	// Add is called for an object that is new. Unless the watcher is opinionated, that
 	// includes each object that is there when the host or the plugin starts.
 	Add func(*sdk.Request[Spec, Status]) error
@@ -59,7 +59,7 @@ func (w *Watcher[Spec, Status]) deliver(r *Request[Spec, Status]) error {
 	return w.update(r)
 }
 
-func call[Spec, Status any](fn func(*sdk.Request[Spec, Status]) error, r *Request[Spec, Status]) error {
+func call[Spec, Status sdk.Value](fn func(*sdk.Request[Spec, Status]) error, r *Request[Spec, Status]) error {
 	if fn == nil {
 		return nil
 	}

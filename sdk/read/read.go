@@ -39,7 +39,7 @@ func Fields(fields ...string) sdk.ReadOption {
 //
 // Compiled by TinyGo, a plugin frees no memory during a run, that of earlier pages
 // neither: what reduces it is [Fields].
-func Pages[T any](r *sdk.Run, query sdk.Query, limit int, options ...sdk.ReadOption) iter.Seq2[T, error] {
+func Pages[T sdk.Value](r *sdk.Run, query sdk.Query, limit int, options ...sdk.ReadOption) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		token := ""
 		for {

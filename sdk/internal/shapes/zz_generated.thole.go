@@ -3,6 +3,8 @@
 package shapes
 
 import (
+	"encoding/json"
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
 	"github.com/thole-dev/thole/sdk/internal/shapes/parts"
@@ -2875,4 +2877,321 @@ func (x *Word) DecodeJSON(r *codec.Reader) {
 func (x Word) AppendJSON(dst []byte) ([]byte, error) {
 	dst = codec.AppendString(dst, string(x))
 	return dst, nil
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Bool    bool    `json:"bool"`
+		String  string  `json:"string"`
+		Int     int     `json:"int"`
+		Int8    int8    `json:"int8"`
+		Int16   int16   `json:"int16"`
+		Int32   int32   `json:"int32"`
+		Int64   int64   `json:"int64"`
+		Uint    uint    `json:"uint"`
+		Uint8   uint8   `json:"uint8"`
+		Uint16  uint16  `json:"uint16"`
+		Uint32  uint32  `json:"uint32"`
+		Uint64  uint64  `json:"uint64"`
+		Uintptr uintptr `json:"uintptr"`
+		Float32 float32 `json:"float32"`
+		Float64 float64 `json:"float64"`
+		Rune    rune    `json:"rune"`
+	}](Scalars{})
+	codec.Fits[struct {
+		Bool    bool              `json:"bool,omitempty"`
+		String  string            `json:"string,omitempty"`
+		Int     int               `json:"int,omitempty"`
+		Uint    uint8             `json:"uint,omitempty"`
+		Float   float64           `json:"float,omitempty"`
+		Pointer *int              `json:"pointer,omitempty"`
+		Slice   []int             `json:"slice,omitempty"`
+		Map     map[string]int    `json:"map,omitempty"`
+		Struct  Scalars           `json:"struct,omitempty"`
+		Array   [2]int            `json:"array,omitempty"`
+		Empty   [0]int            `json:"empty,omitempty"`
+		Bytes   []byte            `json:"bytes,omitempty"`
+		Raw     sdk.Raw           `json:"raw,omitempty"`
+		Strings []string          `json:"strings,omitempty"`
+		Texts   map[string]string `json:"texts,omitempty"`
+		Time    time.Time         `json:"time,omitempty"`
+	}](Optional{})
+	codec.Fits[struct {
+		Bool    bool           `json:"bool,omitzero"`
+		String  string         `json:"string,omitzero"`
+		Int     int            `json:"int,omitzero"`
+		Float   float32        `json:"float,omitzero"`
+		Pointer *int           `json:"pointer,omitzero"`
+		Slice   []int          `json:"slice,omitzero"`
+		Map     map[string]int `json:"map,omitzero"`
+		Plain   Point          `json:"plain,omitzero"`
+		Mixed   Mixed          `json:"mixed,omitzero"`
+		Array   [2]Point       `json:"array,omitzero"`
+		Time    time.Time      `json:"time,omitzero"`
+		Own     Even           `json:"own,omitzero"`
+		Own2    *Even          `json:"own2,omitzero"`
+		Own3    Odd            `json:"own3,omitzero"`
+		Both    []int          `json:"both,omitempty,omitzero"`
+	}](Zero{})
+	codec.Fits[struct {
+		X float64
+		Y float64
+	}](Point{})
+	codec.Fits[struct {
+		Names []string `json:"names"`
+		Point Point    `json:"point"`
+		quiet map[string]int
+		Next  *Mixed `json:"next,omitempty"`
+	}](Mixed{})
+	codec.Fits[struct {
+		Pointer  *Point                      `json:"pointer"`
+		Twice    **int32                     `json:"twice"`
+		Slices   [][]string                  `json:"slices"`
+		Pointers []*Point                    `json:"pointers"`
+		Maps     map[string]map[string]Point `json:"maps"`
+		MapList  map[string][]Point          `json:"mapList"`
+		ListMap  []map[string]*bool          `json:"listMap"`
+		Array    [3]Point                    `json:"array"`
+		Matrix   [2][2]int8                  `json:"matrix"`
+		Unnamed  struct {
+			A int "json:\"a\""
+			B []struct {
+				C string "json:\"c,omitempty\""
+			} "json:\"b\""
+		} `json:"unnamed"`
+		Bytes     []byte              `json:"bytes"`
+		BytesList [][]byte            `json:"bytesList"`
+		Raw       json.RawMessage     `json:"raw"`
+		RawList   []sdk.Raw           `json:"rawList"`
+		RawMap    map[string]*sdk.Raw `json:"rawMap"`
+	}](Nested{})
+	codec.Fits[struct {
+		Phase   Phase                 `json:"phase"`
+		Phases  []Phase               `json:"phases"`
+		Labels  Labels                `json:"labels"`
+		Keys    map[Phase]Phase       `json:"keys"`
+		Points  Points                `json:"points"`
+		Index   map[Phase]Point       `json:"index"`
+		Blob    Blob                  `json:"blob"`
+		Pair    Pair                  `json:"pair"`
+		Flag    Flag                  `json:"flag"`
+		Count   Count                 `json:"count"`
+		Ratio   Ratio                 `json:"ratio"`
+		Alias   Alias                 `json:"alias"`
+		Aliases []Alias               `json:"aliases"`
+		Box     Box[Point]            `json:"box"`
+		Boxes   map[string]Box[int32] `json:"boxes"`
+	}](Named{})
+	codec.Fits[struct {
+		Content Point   `json:"content"`
+		More    []Point `json:"more,omitempty"`
+	}](Box[Point]{})
+	codec.Fits[struct {
+		Content int32   `json:"content"`
+		More    []int32 `json:"more,omitempty"`
+	}](Box[int32]{})
+	codec.Fits[struct {
+		sdk.TypeMeta `json:",inline"`
+		Base
+		*Optional2
+		inner
+		Upper
+		Lower
+		Tagged `json:"tagged"`
+		Phase
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Name     string         `json:"name"`
+	}](Embedding{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name  string `json:"name"`
+		Count int    `json:"count"`
+		Deep
+	}](Base{})
+	codec.Fits[struct {
+		Count int `json:"count"`
+		Depth int `json:"depth"`
+		Clash string
+	}](Deep{})
+	codec.Fits[struct {
+		Maybe string `json:"maybe,omitempty"`
+		Sure  int    `json:"sure"`
+		Twice string `json:"twice"`
+	}](Optional2{})
+	codec.Fits[struct {
+		Inner string `json:"inner"`
+		Twice string `json:"twice"`
+		Clash string `json:"Clash,omitempty"`
+	}](inner{})
+	codec.Fits[struct{ Shared }](Upper{})
+	codec.Fits[struct {
+		Ambiguous int
+		Bottom
+	}](Shared{})
+	codec.Fits[struct{ Kept int }](Bottom{})
+	codec.Fits[struct{ Shared }](Lower{})
+	codec.Fits[struct {
+		A int `json:"a"`
+	}](Tagged{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		NoTag    int
+		Skipped  int `json:"-"`
+		Dash     int `json:"-,"`
+		Unicode  int `json:"größe"`
+		Odd      int `json:"a.b/c:d$%-"`
+		Bad      int `json:"a\"b"`
+		Quote    int `json:"it's"`
+		Options  int `json:",unknown"`
+		Other    int `yaml:"other"`
+		Upper    int `json:"UPPER"`
+		HTML     int `json:"<&>"`
+		hidden   int
+		NoFields struct{} `json:"noFields"`
+	}](Tags{})
+	codec.Fits[struct {
+		Time     sdk.Time                `json:"time"`
+		Micro    sdk.MicroTime           `json:"micro,omitempty"`
+		Duration sdk.Duration            `json:"duration"`
+		Maybe    *sdk.Duration           `json:"maybe,omitempty"`
+		Port     sdk.IntOrString         `json:"port"`
+		Ports    []sdk.IntOrString       `json:"ports,omitempty"`
+		Limit    sdk.Quantity            `json:"limit,omitempty"`
+		Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
+		Clock    time.Time               `json:"clock"`
+		Clocks   map[string]time.Time    `json:"clocks,omitempty"`
+		Wait     time.Duration           `json:"wait"`
+		Hex      Hex                     `json:"hex"`
+		HexList  []*Hex                  `json:"hexList,omitempty"`
+		Text     Text                    `json:"text"`
+		TextList TextList                `json:"textList,omitempty"`
+		HalfRead HalfRead                `json:"halfRead"`
+		HalfShow HalfShow                `json:"halfShow"`
+		Own      Own                     `json:"own"`
+		Owner    sdk.OwnerReference      `json:"owner"`
+		When     []sdk.Condition         `json:"when,omitempty"`
+		Foreign  parts.Port              `json:"foreign"`
+		Foreigns []parts.Port            `json:"foreigns,omitempty"`
+		Level    parts.Level             `json:"level"`
+		Other    parts.Generated         `json:"other"`
+		Selector sdk.LabelSelector       `json:"selector"`
+		Selected *sdk.LabelSelector      `json:"selected,omitempty"`
+	}](Values{})
+	codec.Fits[struct {
+		N int `json:"n"`
+	}](HalfRead{})
+	codec.Fits[struct {
+		N int `json:"n"`
+	}](HalfShow{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		Reason             string   `json:"reason"`
+		Message            string   `json:"message"`
+		LastTransitionTime abi.Time `json:"lastTransitionTime,omitempty"`
+		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
+	}](sdk.Condition{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		CompactPart
+		Bool     bool                    `json:"bool"`
+		Int8     int8                    `json:"int8"`
+		Words    []string                `json:"words"`
+		Texts    Labels                  `json:"texts"`
+		Part     CompactPart             `json:"part"`
+		Maybe    *CompactPart            `json:"maybe"`
+		List     []CompactPart           `json:"list"`
+		Index    map[Phase]CompactPart   `json:"index"`
+		Blobs    map[string][]byte       `json:"blobs"`
+		Port     sdk.IntOrString         `json:"port"`
+		Limits   map[string]sdk.Quantity `json:"limits"`
+		Metadata sdk.ObjectMeta          `json:"metadata"`
+		Other    parts.Visited           `json:"other"`
+		Empty    CompactEmpty            `json:"empty"`
+		Zero     CompactZero             `json:"zero,omitzero"`
+	}](Compact{})
+	codec.Fits[struct {
+		Name  string   `json:"name,omitempty"`
+		Count int32    `json:"count"`
+		Time  sdk.Time `json:"time,omitempty"`
+	}](CompactPart{})
+	codec.Fits[struct {
+		Flag     Flag                    `json:"flag,omitempty"`
+		Phase    Phase                   `json:"phase,omitempty"`
+		Int64    int64                   `json:"int64,omitempty"`
+		Words    []Phase                 `json:"words,omitempty"`
+		Texts    map[string]string       `json:"texts,omitempty"`
+		Part     CompactPart             `json:"part,omitempty"`
+		Port     sdk.IntOrString         `json:"port,omitempty"`
+		Limit    sdk.Quantity            `json:"limit,omitempty"`
+		Maybe    *int32                  `json:"maybe,omitempty"`
+		Perhaps  *bool                   `json:"perhaps,omitempty"`
+		List     CompactList             `json:"list,omitempty"`
+		Numbers  []int                   `json:"numbers,omitempty"`
+		Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
+		Selector *sdk.LabelSelector      `json:"selector,omitempty"`
+		Other    *parts.Visited          `json:"other,omitempty"`
+	}](CompactEmpty{})
+	codec.Fits[struct {
+		Bool     bool                       `json:"bool,omitzero"`
+		Phase    Phase                      `json:"phase,omitzero"`
+		Int      int                        `json:"int,omitzero"`
+		Words    []string                   `json:"words,omitzero"`
+		Texts    map[string]string          `json:"texts,omitzero"`
+		Part     CompactPart                `json:"part,omitzero"`
+		Maybe    *string                    `json:"maybe,omitzero"`
+		List     []sdk.IntOrString          `json:"list,omitzero"`
+		Index    map[string]sdk.IntOrString `json:"index,omitzero"`
+		Port     sdk.IntOrString            `json:"port,omitzero"`
+		Limit    sdk.Quantity               `json:"limit,omitempty,omitzero"`
+		Metadata sdk.ObjectMeta             `json:"metadata,omitzero"`
+		Other    parts.Visited              `json:"other,omitzero"`
+	}](CompactZero{})
+	codec.Fits[struct {
+		Compact Compact                  `json:"compact"`
+		Part    *CompactPart             `json:"part"`
+		Parts   []CompactPart            `json:"parts"`
+		Others  map[string]parts.Visited `json:"others"`
+		Zero    parts.Visited            `json:"zero,omitzero"`
+		Meta    sdk.ObjectMeta           `json:"meta"`
+	}](Visiting{})
+	codec.Fits[struct {
+		Name  string           `json:"name,omitempty"`
+		Left  *Tree            `json:"left,omitempty"`
+		Many  []Tree           `json:"many,omitempty"`
+		Named map[string]*Tree `json:"named,omitempty"`
+		Loop  Loop             `json:"loop,omitempty"`
+	}](Tree{})
 }

@@ -77,3 +77,53 @@ func (x *Status) VisitJSON(v *codec.Visitor) {
 		codec.VisitString(v, "lastSuccessfulTime", codec.OmitEmpty, &x.LastSuccessfulTime)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](CronJob{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Schedule                   string           `json:"schedule"`
+		TimeZone                   *string          `json:"timeZone,omitempty"`
+		StartingDeadlineSeconds    *int64           `json:"startingDeadlineSeconds,omitempty"`
+		ConcurrencyPolicy          string           `json:"concurrencyPolicy,omitempty"`
+		Suspend                    *bool            `json:"suspend,omitempty"`
+		JobTemplate                job.TemplateSpec `json:"jobTemplate"`
+		SuccessfulJobsHistoryLimit *int32           `json:"successfulJobsHistoryLimit,omitempty"`
+		FailedJobsHistoryLimit     *int32           `json:"failedJobsHistoryLimit,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Active             []shared.ObjectReference `json:"active,omitempty"`
+		LastScheduleTime   sdk.Time                 `json:"lastScheduleTime,omitempty"`
+		LastSuccessfulTime sdk.Time                 `json:"lastSuccessfulTime,omitempty"`
+	}](Status{})
+}

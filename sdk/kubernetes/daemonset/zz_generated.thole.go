@@ -122,3 +122,81 @@ func (x *Condition) VisitJSON(v *codec.Visitor) {
 		codec.VisitString(v, "message", codec.OmitEmpty, &x.Message)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](DaemonSet{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Selector             *sdk.LabelSelector `json:"selector,omitempty"`
+		Template             pod.TemplateSpec   `json:"template"`
+		UpdateStrategy       UpdateStrategy     `json:"updateStrategy,omitzero"`
+		MinReadySeconds      int32              `json:"minReadySeconds,omitempty"`
+		RevisionHistoryLimit *int32             `json:"revisionHistoryLimit,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Type          string         `json:"type,omitempty"`
+		RollingUpdate *RollingUpdate `json:"rollingUpdate,omitempty"`
+	}](UpdateStrategy{})
+	codec.Fits[struct {
+		MaxUnavailable *sdk.IntOrString `json:"maxUnavailable,omitempty"`
+		MaxSurge       *sdk.IntOrString `json:"maxSurge,omitempty"`
+	}](RollingUpdate{})
+	codec.Fits[struct {
+		CurrentNumberScheduled int32       `json:"currentNumberScheduled"`
+		NumberMisscheduled     int32       `json:"numberMisscheduled"`
+		DesiredNumberScheduled int32       `json:"desiredNumberScheduled"`
+		NumberReady            int32       `json:"numberReady"`
+		ObservedGeneration     int64       `json:"observedGeneration,omitempty"`
+		UpdatedNumberScheduled int32       `json:"updatedNumberScheduled,omitempty"`
+		NumberAvailable        int32       `json:"numberAvailable,omitempty"`
+		NumberUnavailable      int32       `json:"numberUnavailable,omitempty"`
+		CollisionCount         *int32      `json:"collisionCount,omitempty"`
+		Conditions             []Condition `json:"conditions,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
+}

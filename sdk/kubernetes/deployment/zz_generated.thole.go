@@ -125,3 +125,84 @@ func (x *Condition) VisitJSON(v *codec.Visitor) {
 		codec.VisitString(v, "message", codec.OmitEmpty, &x.Message)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](Deployment{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Replicas                *int32             `json:"replicas,omitempty"`
+		Selector                *sdk.LabelSelector `json:"selector,omitempty"`
+		Template                pod.TemplateSpec   `json:"template"`
+		Strategy                Strategy           `json:"strategy,omitzero"`
+		MinReadySeconds         int32              `json:"minReadySeconds,omitempty"`
+		RevisionHistoryLimit    *int32             `json:"revisionHistoryLimit,omitempty"`
+		Paused                  bool               `json:"paused,omitempty"`
+		ProgressDeadlineSeconds *int32             `json:"progressDeadlineSeconds,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Type          string         `json:"type,omitempty"`
+		RollingUpdate *RollingUpdate `json:"rollingUpdate,omitempty"`
+	}](Strategy{})
+	codec.Fits[struct {
+		MaxUnavailable *sdk.IntOrString `json:"maxUnavailable,omitempty"`
+		MaxSurge       *sdk.IntOrString `json:"maxSurge,omitempty"`
+	}](RollingUpdate{})
+	codec.Fits[struct {
+		ObservedGeneration  int64       `json:"observedGeneration,omitempty"`
+		Replicas            int32       `json:"replicas,omitempty"`
+		UpdatedReplicas     int32       `json:"updatedReplicas,omitempty"`
+		ReadyReplicas       int32       `json:"readyReplicas,omitempty"`
+		AvailableReplicas   int32       `json:"availableReplicas,omitempty"`
+		UnavailableReplicas int32       `json:"unavailableReplicas,omitempty"`
+		TerminatingReplicas *int32      `json:"terminatingReplicas,omitempty"`
+		Conditions          []Condition `json:"conditions,omitempty"`
+		CollisionCount      *int32      `json:"collisionCount,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		LastUpdateTime     sdk.Time `json:"lastUpdateTime,omitempty"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
+}

@@ -151,3 +151,88 @@ func (x *PortStatus) VisitJSON(v *codec.Visitor) {
 		codec.VisitPointer(v, "error", codec.OmitEmpty, &x.Error, codec.StringValue)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](Ingress{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		IngressClassName *string  `json:"ingressClassName,omitempty"`
+		DefaultBackend   *Backend `json:"defaultBackend,omitempty"`
+		TLS              []TLS    `json:"tls,omitempty"`
+		Rules            []Rule   `json:"rules,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Service  *ServiceBackend                   `json:"service,omitempty"`
+		Resource *shared.TypedLocalObjectReference `json:"resource,omitempty"`
+	}](Backend{})
+	codec.Fits[struct {
+		Name string             `json:"name"`
+		Port ServiceBackendPort `json:"port,omitzero"`
+	}](ServiceBackend{})
+	codec.Fits[struct {
+		Name   string `json:"name,omitempty"`
+		Number int32  `json:"number,omitempty"`
+	}](ServiceBackendPort{})
+	codec.Fits[struct {
+		Hosts      []string `json:"hosts,omitempty"`
+		SecretName string   `json:"secretName,omitempty"`
+	}](TLS{})
+	codec.Fits[struct {
+		Host string         `json:"host,omitempty"`
+		HTTP *HTTPRuleValue `json:"http,omitempty"`
+	}](Rule{})
+	codec.Fits[struct {
+		Paths []HTTPPath `json:"paths,omitempty"`
+	}](HTTPRuleValue{})
+	codec.Fits[struct {
+		Path     string  `json:"path,omitempty"`
+		PathType *string `json:"pathType,omitempty"`
+		Backend  Backend `json:"backend"`
+	}](HTTPPath{})
+	codec.Fits[struct {
+		LoadBalancer LoadBalancerStatus `json:"loadBalancer,omitzero"`
+	}](Status{})
+	codec.Fits[struct {
+		Ingress []LoadBalancerIngress `json:"ingress,omitempty"`
+	}](LoadBalancerStatus{})
+	codec.Fits[struct {
+		IP       string       `json:"ip,omitempty"`
+		Hostname string       `json:"hostname,omitempty"`
+		Ports    []PortStatus `json:"ports,omitempty"`
+	}](LoadBalancerIngress{})
+	codec.Fits[struct {
+		Port     int32   `json:"port"`
+		Protocol string  `json:"protocol"`
+		Error    *string `json:"error,omitempty"`
+	}](PortStatus{})
+}

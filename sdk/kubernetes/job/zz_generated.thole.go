@@ -193,3 +193,118 @@ func (x *UncountedTerminatedPods) VisitJSON(v *codec.Visitor) {
 		codec.VisitStrings(v, "failed", codec.OmitEmpty, &x.Failed)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta `json:"metadata,omitzero"`
+		Spec     Spec           `json:"spec,omitzero"`
+	}](TemplateSpec{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Parallelism             *int32             `json:"parallelism,omitempty"`
+		Completions             *int32             `json:"completions,omitempty"`
+		ActiveDeadlineSeconds   *int64             `json:"activeDeadlineSeconds,omitempty"`
+		PodFailurePolicy        *PodFailurePolicy  `json:"podFailurePolicy,omitempty"`
+		SuccessPolicy           *SuccessPolicy     `json:"successPolicy,omitempty"`
+		BackoffLimit            *int32             `json:"backoffLimit,omitempty"`
+		BackoffLimitPerIndex    *int32             `json:"backoffLimitPerIndex,omitempty"`
+		MaxFailedIndexes        *int32             `json:"maxFailedIndexes,omitempty"`
+		Selector                *sdk.LabelSelector `json:"selector,omitempty"`
+		ManualSelector          *bool              `json:"manualSelector,omitempty"`
+		Template                pod.TemplateSpec   `json:"template"`
+		TTLSecondsAfterFinished *int32             `json:"ttlSecondsAfterFinished,omitempty"`
+		CompletionMode          *string            `json:"completionMode,omitempty"`
+		Suspend                 *bool              `json:"suspend,omitempty"`
+		PodReplacementPolicy    *string            `json:"podReplacementPolicy,omitempty"`
+		ManagedBy               *string            `json:"managedBy,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Rules []PodFailurePolicyRule `json:"rules,omitempty"`
+	}](PodFailurePolicy{})
+	codec.Fits[struct {
+		Action          string                                   `json:"action"`
+		OnExitCodes     *PodFailurePolicyOnExitCodesRequirement  `json:"onExitCodes,omitempty"`
+		OnPodConditions []PodFailurePolicyOnPodConditionsPattern `json:"onPodConditions,omitempty"`
+	}](PodFailurePolicyRule{})
+	codec.Fits[struct {
+		ContainerName *string `json:"containerName,omitempty"`
+		Operator      string  `json:"operator"`
+		Values        []int32 `json:"values,omitempty"`
+	}](PodFailurePolicyOnExitCodesRequirement{})
+	codec.Fits[struct {
+		Type   string `json:"type"`
+		Status string `json:"status"`
+	}](PodFailurePolicyOnPodConditionsPattern{})
+	codec.Fits[struct {
+		Rules []SuccessPolicyRule `json:"rules,omitempty"`
+	}](SuccessPolicy{})
+	codec.Fits[struct {
+		SucceededIndexes *string `json:"succeededIndexes,omitempty"`
+		SucceededCount   *int32  `json:"succeededCount,omitempty"`
+	}](SuccessPolicyRule{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](Job{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Conditions              []Condition              `json:"conditions,omitempty"`
+		StartTime               sdk.Time                 `json:"startTime,omitempty"`
+		CompletionTime          sdk.Time                 `json:"completionTime,omitempty"`
+		Active                  int32                    `json:"active,omitempty"`
+		Succeeded               int32                    `json:"succeeded,omitempty"`
+		Failed                  int32                    `json:"failed,omitempty"`
+		Terminating             *int32                   `json:"terminating,omitempty"`
+		CompletedIndexes        string                   `json:"completedIndexes,omitempty"`
+		FailedIndexes           *string                  `json:"failedIndexes,omitempty"`
+		UncountedTerminatedPods *UncountedTerminatedPods `json:"uncountedTerminatedPods,omitempty"`
+		Ready                   *int32                   `json:"ready,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		LastProbeTime      sdk.Time `json:"lastProbeTime,omitempty"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
+	codec.Fits[struct {
+		Succeeded []string `json:"succeeded,omitempty"`
+		Failed    []string `json:"failed,omitempty"`
+	}](UncountedTerminatedPods{})
+}

@@ -120,3 +120,74 @@ func (x *EgressRule) VisitJSON(v *codec.Visitor) {
 		codec.VisitList(v, "to", codec.OmitEmpty, &x.To, (*Peer).VisitJSON)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+	}](NetworkPolicy{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		PodSelector sdk.LabelSelector `json:"podSelector"`
+		Ingress     []IngressRule     `json:"ingress,omitempty"`
+		Egress      []EgressRule      `json:"egress,omitempty"`
+		PolicyTypes []string          `json:"policyTypes,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Ports []Port `json:"ports,omitempty"`
+		From  []Peer `json:"from,omitempty"`
+	}](IngressRule{})
+	codec.Fits[struct {
+		Protocol *string          `json:"protocol,omitempty"`
+		Port     *sdk.IntOrString `json:"port,omitempty"`
+		EndPort  *int32           `json:"endPort,omitempty"`
+	}](Port{})
+	codec.Fits[struct {
+		PodSelector       *sdk.LabelSelector `json:"podSelector,omitempty"`
+		NamespaceSelector *sdk.LabelSelector `json:"namespaceSelector,omitempty"`
+		IPBlock           *IPBlock           `json:"ipBlock,omitempty"`
+	}](Peer{})
+	codec.Fits[struct {
+		CIDR   string   `json:"cidr"`
+		Except []string `json:"except,omitempty"`
+	}](IPBlock{})
+	codec.Fits[struct {
+		Ports []Port `json:"ports,omitempty"`
+		To    []Peer `json:"to,omitempty"`
+	}](EgressRule{})
+}

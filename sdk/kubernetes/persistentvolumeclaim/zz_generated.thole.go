@@ -153,3 +153,94 @@ func (x *Template) VisitJSON(v *codec.Visitor) {
 		codec.VisitStruct(v, "spec", codec.Always, &x.Spec, (*Spec).VisitJSON)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](PersistentVolumeClaim{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		AccessModes               []string                          `json:"accessModes,omitempty"`
+		Selector                  *sdk.LabelSelector                `json:"selector,omitempty"`
+		Resources                 VolumeResourceRequirements        `json:"resources,omitzero"`
+		VolumeName                string                            `json:"volumeName,omitempty"`
+		StorageClassName          *string                           `json:"storageClassName,omitempty"`
+		VolumeMode                *string                           `json:"volumeMode,omitempty"`
+		DataSource                *shared.TypedLocalObjectReference `json:"dataSource,omitempty"`
+		DataSourceRef             *TypedObjectReference             `json:"dataSourceRef,omitempty"`
+		VolumeAttributesClassName *string                           `json:"volumeAttributesClassName,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
+		Requests map[string]sdk.Quantity `json:"requests,omitempty"`
+	}](VolumeResourceRequirements{})
+	codec.Fits[struct {
+		APIGroup  *string `json:"apiGroup,omitempty"`
+		Kind      string  `json:"kind"`
+		Name      string  `json:"name"`
+		Namespace *string `json:"namespace,omitempty"`
+	}](TypedObjectReference{})
+	codec.Fits[struct {
+		Phase                            string                  `json:"phase,omitempty"`
+		AccessModes                      []string                `json:"accessModes,omitempty"`
+		Capacity                         map[string]sdk.Quantity `json:"capacity,omitempty"`
+		Conditions                       []Condition             `json:"conditions,omitempty"`
+		AllocatedResources               map[string]sdk.Quantity `json:"allocatedResources,omitempty"`
+		AllocatedResourceStatuses        map[string]string       `json:"allocatedResourceStatuses,omitempty"`
+		CurrentVolumeAttributesClassName *string                 `json:"currentVolumeAttributesClassName,omitempty"`
+		ModifyVolumeStatus               *ModifyVolumeStatus     `json:"modifyVolumeStatus,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		LastProbeTime      sdk.Time `json:"lastProbeTime,omitempty"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
+	codec.Fits[struct {
+		TargetVolumeAttributesClassName string `json:"targetVolumeAttributesClassName,omitempty"`
+		Status                          string `json:"status"`
+	}](ModifyVolumeStatus{})
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta `json:"metadata,omitzero"`
+		Spec     Spec           `json:"spec"`
+	}](Template{})
+}

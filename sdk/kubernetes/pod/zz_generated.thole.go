@@ -1339,3 +1339,831 @@ func (x *TemplateSpec) VisitJSON(v *codec.Visitor) {
 		codec.VisitStruct(v, "spec", codec.OmitZero, &x.Spec, (*Spec).VisitJSON)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](Pod{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Volumes                       []Volume                      `json:"volumes,omitempty"`
+		InitContainers                []Container                   `json:"initContainers,omitempty"`
+		Containers                    []Container                   `json:"containers,omitempty"`
+		EphemeralContainers           []EphemeralContainer          `json:"ephemeralContainers,omitempty"`
+		RestartPolicy                 string                        `json:"restartPolicy,omitempty"`
+		TerminationGracePeriodSeconds *int64                        `json:"terminationGracePeriodSeconds,omitempty"`
+		ActiveDeadlineSeconds         *int64                        `json:"activeDeadlineSeconds,omitempty"`
+		DNSPolicy                     string                        `json:"dnsPolicy,omitempty"`
+		NodeSelector                  map[string]string             `json:"nodeSelector,omitempty"`
+		ServiceAccountName            string                        `json:"serviceAccountName,omitempty"`
+		DeprecatedServiceAccount      string                        `json:"serviceAccount,omitempty"`
+		AutomountServiceAccountToken  *bool                         `json:"automountServiceAccountToken,omitempty"`
+		NodeName                      string                        `json:"nodeName,omitempty"`
+		HostNetwork                   bool                          `json:"hostNetwork,omitempty"`
+		HostPID                       bool                          `json:"hostPID,omitempty"`
+		HostIPC                       bool                          `json:"hostIPC,omitempty"`
+		ShareProcessNamespace         *bool                         `json:"shareProcessNamespace,omitempty"`
+		SecurityContext               *PodSecurityContext           `json:"securityContext,omitempty"`
+		ImagePullSecrets              []shared.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+		Hostname                      string                        `json:"hostname,omitempty"`
+		Subdomain                     string                        `json:"subdomain,omitempty"`
+		Affinity                      *Affinity                     `json:"affinity,omitempty"`
+		SchedulerName                 string                        `json:"schedulerName,omitempty"`
+		Tolerations                   []Toleration                  `json:"tolerations,omitempty"`
+		HostAliases                   []HostAlias                   `json:"hostAliases,omitempty"`
+		PriorityClassName             string                        `json:"priorityClassName,omitempty"`
+		Priority                      *int32                        `json:"priority,omitempty"`
+		DNSConfig                     *PodDNSConfig                 `json:"dnsConfig,omitempty"`
+		ReadinessGates                []PodReadinessGate            `json:"readinessGates,omitempty"`
+		RuntimeClassName              *string                       `json:"runtimeClassName,omitempty"`
+		EnableServiceLinks            *bool                         `json:"enableServiceLinks,omitempty"`
+		PreemptionPolicy              *string                       `json:"preemptionPolicy,omitempty"`
+		Overhead                      map[string]sdk.Quantity       `json:"overhead,omitempty"`
+		TopologySpreadConstraints     []TopologySpreadConstraint    `json:"topologySpreadConstraints,omitempty"`
+		SetHostnameAsFQDN             *bool                         `json:"setHostnameAsFQDN,omitempty"`
+		OS                            *PodOS                        `json:"os,omitempty"`
+		HostUsers                     *bool                         `json:"hostUsers,omitempty"`
+		SchedulingGates               []PodSchedulingGate           `json:"schedulingGates,omitempty"`
+		ResourceClaims                []PodResourceClaim            `json:"resourceClaims,omitempty"`
+		Resources                     *ResourceRequirements         `json:"resources,omitempty"`
+		HostnameOverride              *string                       `json:"hostnameOverride,omitempty"`
+		SchedulingGroup               *PodSchedulingGroup           `json:"schedulingGroup,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Name                  string                             `json:"name"`
+		HostPath              *HostPathVolumeSource              `json:"hostPath,omitempty"`
+		EmptyDir              *EmptyDirVolumeSource              `json:"emptyDir,omitempty"`
+		GCEPersistentDisk     *GCEPersistentDiskVolumeSource     `json:"gcePersistentDisk,omitempty"`
+		AWSElasticBlockStore  *AWSElasticBlockStoreVolumeSource  `json:"awsElasticBlockStore,omitempty"`
+		GitRepo               *GitRepoVolumeSource               `json:"gitRepo,omitempty"`
+		Secret                *SecretVolumeSource                `json:"secret,omitempty"`
+		NFS                   *NFSVolumeSource                   `json:"nfs,omitempty"`
+		ISCSI                 *ISCSIVolumeSource                 `json:"iscsi,omitempty"`
+		Glusterfs             *GlusterfsVolumeSource             `json:"glusterfs,omitempty"`
+		PersistentVolumeClaim *PersistentVolumeClaimVolumeSource `json:"persistentVolumeClaim,omitempty"`
+		RBD                   *RBDVolumeSource                   `json:"rbd,omitempty"`
+		FlexVolume            *FlexVolumeSource                  `json:"flexVolume,omitempty"`
+		Cinder                *CinderVolumeSource                `json:"cinder,omitempty"`
+		CephFS                *CephFSVolumeSource                `json:"cephfs,omitempty"`
+		Flocker               *FlockerVolumeSource               `json:"flocker,omitempty"`
+		DownwardAPI           *DownwardAPIVolumeSource           `json:"downwardAPI,omitempty"`
+		FC                    *FCVolumeSource                    `json:"fc,omitempty"`
+		AzureFile             *AzureFileVolumeSource             `json:"azureFile,omitempty"`
+		ConfigMap             *ConfigMapVolumeSource             `json:"configMap,omitempty"`
+		VsphereVolume         *VsphereVirtualDiskVolumeSource    `json:"vsphereVolume,omitempty"`
+		Quobyte               *QuobyteVolumeSource               `json:"quobyte,omitempty"`
+		AzureDisk             *AzureDiskVolumeSource             `json:"azureDisk,omitempty"`
+		PhotonPersistentDisk  *PhotonPersistentDiskVolumeSource  `json:"photonPersistentDisk,omitempty"`
+		Projected             *ProjectedVolumeSource             `json:"projected,omitempty"`
+		PortworxVolume        *PortworxVolumeSource              `json:"portworxVolume,omitempty"`
+		ScaleIO               *ScaleIOVolumeSource               `json:"scaleIO,omitempty"`
+		StorageOS             *StorageOSVolumeSource             `json:"storageos,omitempty"`
+		CSI                   *CSIVolumeSource                   `json:"csi,omitempty"`
+		Ephemeral             *EphemeralVolumeSource             `json:"ephemeral,omitempty"`
+		Image                 *ImageVolumeSource                 `json:"image,omitempty"`
+	}](Volume{})
+	codec.Fits[struct {
+		Path string  `json:"path"`
+		Type *string `json:"type,omitempty"`
+	}](HostPathVolumeSource{})
+	codec.Fits[struct {
+		Medium    string       `json:"medium,omitempty"`
+		SizeLimit sdk.Quantity `json:"sizeLimit,omitempty"`
+	}](EmptyDirVolumeSource{})
+	codec.Fits[struct {
+		PDName    string `json:"pdName"`
+		FSType    string `json:"fsType,omitempty"`
+		Partition int32  `json:"partition,omitempty"`
+		ReadOnly  bool   `json:"readOnly,omitempty"`
+	}](GCEPersistentDiskVolumeSource{})
+	codec.Fits[struct {
+		VolumeID  string `json:"volumeID"`
+		FSType    string `json:"fsType,omitempty"`
+		Partition int32  `json:"partition,omitempty"`
+		ReadOnly  bool   `json:"readOnly,omitempty"`
+	}](AWSElasticBlockStoreVolumeSource{})
+	codec.Fits[struct {
+		Repository string `json:"repository"`
+		Revision   string `json:"revision,omitempty"`
+		Directory  string `json:"directory,omitempty"`
+	}](GitRepoVolumeSource{})
+	codec.Fits[struct {
+		SecretName  string      `json:"secretName,omitempty"`
+		Items       []KeyToPath `json:"items,omitempty"`
+		DefaultMode *int32      `json:"defaultMode,omitempty"`
+		Optional    *bool       `json:"optional,omitempty"`
+	}](SecretVolumeSource{})
+	codec.Fits[struct {
+		Key  string `json:"key"`
+		Path string `json:"path"`
+		Mode *int32 `json:"mode,omitempty"`
+	}](KeyToPath{})
+	codec.Fits[struct {
+		Server   string `json:"server"`
+		Path     string `json:"path"`
+		ReadOnly bool   `json:"readOnly,omitempty"`
+	}](NFSVolumeSource{})
+	codec.Fits[struct {
+		TargetPortal      string                       `json:"targetPortal"`
+		IQN               string                       `json:"iqn"`
+		Lun               int32                        `json:"lun"`
+		ISCSIInterface    string                       `json:"iscsiInterface,omitempty"`
+		FSType            string                       `json:"fsType,omitempty"`
+		ReadOnly          bool                         `json:"readOnly,omitempty"`
+		Portals           []string                     `json:"portals,omitempty"`
+		DiscoveryCHAPAuth bool                         `json:"chapAuthDiscovery,omitempty"`
+		SessionCHAPAuth   bool                         `json:"chapAuthSession,omitempty"`
+		SecretRef         *shared.LocalObjectReference `json:"secretRef,omitempty"`
+		InitiatorName     *string                      `json:"initiatorName,omitempty"`
+	}](ISCSIVolumeSource{})
+	codec.Fits[struct {
+		EndpointsName string `json:"endpoints"`
+		Path          string `json:"path"`
+		ReadOnly      bool   `json:"readOnly,omitempty"`
+	}](GlusterfsVolumeSource{})
+	codec.Fits[struct {
+		ClaimName string `json:"claimName"`
+		ReadOnly  bool   `json:"readOnly,omitempty"`
+	}](PersistentVolumeClaimVolumeSource{})
+	codec.Fits[struct {
+		CephMonitors []string                     `json:"monitors,omitempty"`
+		RBDImage     string                       `json:"image"`
+		FSType       string                       `json:"fsType,omitempty"`
+		RBDPool      string                       `json:"pool,omitempty"`
+		RadosUser    string                       `json:"user,omitempty"`
+		Keyring      string                       `json:"keyring,omitempty"`
+		SecretRef    *shared.LocalObjectReference `json:"secretRef,omitempty"`
+		ReadOnly     bool                         `json:"readOnly,omitempty"`
+	}](RBDVolumeSource{})
+	codec.Fits[struct {
+		Driver    string                       `json:"driver"`
+		FSType    string                       `json:"fsType,omitempty"`
+		SecretRef *shared.LocalObjectReference `json:"secretRef,omitempty"`
+		ReadOnly  bool                         `json:"readOnly,omitempty"`
+		Options   map[string]string            `json:"options,omitempty"`
+	}](FlexVolumeSource{})
+	codec.Fits[struct {
+		VolumeID  string                       `json:"volumeID"`
+		FSType    string                       `json:"fsType,omitempty"`
+		ReadOnly  bool                         `json:"readOnly,omitempty"`
+		SecretRef *shared.LocalObjectReference `json:"secretRef,omitempty"`
+	}](CinderVolumeSource{})
+	codec.Fits[struct {
+		Monitors   []string                     `json:"monitors,omitempty"`
+		Path       string                       `json:"path,omitempty"`
+		User       string                       `json:"user,omitempty"`
+		SecretFile string                       `json:"secretFile,omitempty"`
+		SecretRef  *shared.LocalObjectReference `json:"secretRef,omitempty"`
+		ReadOnly   bool                         `json:"readOnly,omitempty"`
+	}](CephFSVolumeSource{})
+	codec.Fits[struct {
+		DatasetName string `json:"datasetName,omitempty"`
+		DatasetUUID string `json:"datasetUUID,omitempty"`
+	}](FlockerVolumeSource{})
+	codec.Fits[struct {
+		Items       []DownwardAPIVolumeFile `json:"items,omitempty"`
+		DefaultMode *int32                  `json:"defaultMode,omitempty"`
+	}](DownwardAPIVolumeSource{})
+	codec.Fits[struct {
+		Path             string                 `json:"path"`
+		FieldRef         *ObjectFieldSelector   `json:"fieldRef,omitempty"`
+		ResourceFieldRef *ResourceFieldSelector `json:"resourceFieldRef,omitempty"`
+		Mode             *int32                 `json:"mode,omitempty"`
+	}](DownwardAPIVolumeFile{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		FieldPath  string `json:"fieldPath"`
+	}](ObjectFieldSelector{})
+	codec.Fits[struct {
+		ContainerName string       `json:"containerName,omitempty"`
+		Resource      string       `json:"resource"`
+		Divisor       sdk.Quantity `json:"divisor,omitempty"`
+	}](ResourceFieldSelector{})
+	codec.Fits[struct {
+		TargetWWNs []string `json:"targetWWNs,omitempty"`
+		Lun        *int32   `json:"lun,omitempty"`
+		FSType     string   `json:"fsType,omitempty"`
+		ReadOnly   bool     `json:"readOnly,omitempty"`
+		WWIDs      []string `json:"wwids,omitempty"`
+	}](FCVolumeSource{})
+	codec.Fits[struct {
+		SecretName string `json:"secretName"`
+		ShareName  string `json:"shareName"`
+		ReadOnly   bool   `json:"readOnly,omitempty"`
+	}](AzureFileVolumeSource{})
+	codec.Fits[struct {
+		Name        string      `json:"name,omitempty"`
+		Items       []KeyToPath `json:"items,omitempty"`
+		DefaultMode *int32      `json:"defaultMode,omitempty"`
+		Optional    *bool       `json:"optional,omitempty"`
+	}](ConfigMapVolumeSource{})
+	codec.Fits[struct {
+		VolumePath        string `json:"volumePath"`
+		FSType            string `json:"fsType,omitempty"`
+		StoragePolicyName string `json:"storagePolicyName,omitempty"`
+		StoragePolicyID   string `json:"storagePolicyID,omitempty"`
+	}](VsphereVirtualDiskVolumeSource{})
+	codec.Fits[struct {
+		Registry string `json:"registry"`
+		Volume   string `json:"volume"`
+		ReadOnly bool   `json:"readOnly,omitempty"`
+		User     string `json:"user,omitempty"`
+		Group    string `json:"group,omitempty"`
+		Tenant   string `json:"tenant,omitempty"`
+	}](QuobyteVolumeSource{})
+	codec.Fits[struct {
+		DiskName    string  `json:"diskName"`
+		DataDiskURI string  `json:"diskURI"`
+		CachingMode *string `json:"cachingMode,omitempty"`
+		FSType      *string `json:"fsType,omitempty"`
+		ReadOnly    *bool   `json:"readOnly,omitempty"`
+		Kind        *string `json:"kind,omitempty"`
+	}](AzureDiskVolumeSource{})
+	codec.Fits[struct {
+		PdID   string `json:"pdID"`
+		FSType string `json:"fsType,omitempty"`
+	}](PhotonPersistentDiskVolumeSource{})
+	codec.Fits[struct {
+		Sources     []VolumeProjection `json:"sources,omitempty"`
+		DefaultMode *int32             `json:"defaultMode,omitempty"`
+	}](ProjectedVolumeSource{})
+	codec.Fits[struct {
+		Secret              *SecretProjection              `json:"secret,omitempty"`
+		DownwardAPI         *DownwardAPIProjection         `json:"downwardAPI,omitempty"`
+		ConfigMap           *ConfigMapProjection           `json:"configMap,omitempty"`
+		ServiceAccountToken *ServiceAccountTokenProjection `json:"serviceAccountToken,omitempty"`
+		ClusterTrustBundle  *ClusterTrustBundleProjection  `json:"clusterTrustBundle,omitempty"`
+		PodCertificate      *PodCertificateProjection      `json:"podCertificate,omitempty"`
+	}](VolumeProjection{})
+	codec.Fits[struct {
+		Name     string      `json:"name,omitempty"`
+		Items    []KeyToPath `json:"items,omitempty"`
+		Optional *bool       `json:"optional,omitempty"`
+	}](SecretProjection{})
+	codec.Fits[struct {
+		Items []DownwardAPIVolumeFile `json:"items,omitempty"`
+	}](DownwardAPIProjection{})
+	codec.Fits[struct {
+		Name     string      `json:"name,omitempty"`
+		Items    []KeyToPath `json:"items,omitempty"`
+		Optional *bool       `json:"optional,omitempty"`
+	}](ConfigMapProjection{})
+	codec.Fits[struct {
+		Audience          string `json:"audience,omitempty"`
+		ExpirationSeconds *int64 `json:"expirationSeconds,omitempty"`
+		Path              string `json:"path"`
+	}](ServiceAccountTokenProjection{})
+	codec.Fits[struct {
+		Name          *string            `json:"name,omitempty"`
+		SignerName    *string            `json:"signerName,omitempty"`
+		LabelSelector *sdk.LabelSelector `json:"labelSelector,omitempty"`
+		Optional      *bool              `json:"optional,omitempty"`
+		Path          string             `json:"path"`
+	}](ClusterTrustBundleProjection{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		SignerName           string            `json:"signerName,omitempty"`
+		KeyType              string            `json:"keyType,omitempty"`
+		MaxExpirationSeconds *int32            `json:"maxExpirationSeconds,omitempty"`
+		CredentialBundlePath string            `json:"credentialBundlePath,omitempty"`
+		KeyPath              string            `json:"keyPath,omitempty"`
+		CertificateChainPath string            `json:"certificateChainPath,omitempty"`
+		UserAnnotations      map[string]string `json:"userAnnotations,omitempty"`
+	}](PodCertificateProjection{})
+	codec.Fits[struct {
+		VolumeID string `json:"volumeID"`
+		FSType   string `json:"fsType,omitempty"`
+		ReadOnly bool   `json:"readOnly,omitempty"`
+	}](PortworxVolumeSource{})
+	codec.Fits[struct {
+		Gateway          string                       `json:"gateway"`
+		System           string                       `json:"system"`
+		SecretRef        *shared.LocalObjectReference `json:"secretRef,omitempty"`
+		SSLEnabled       bool                         `json:"sslEnabled,omitempty"`
+		ProtectionDomain string                       `json:"protectionDomain,omitempty"`
+		StoragePool      string                       `json:"storagePool,omitempty"`
+		StorageMode      string                       `json:"storageMode,omitempty"`
+		VolumeName       string                       `json:"volumeName,omitempty"`
+		FSType           string                       `json:"fsType,omitempty"`
+		ReadOnly         bool                         `json:"readOnly,omitempty"`
+	}](ScaleIOVolumeSource{})
+	codec.Fits[struct {
+		VolumeName      string                       `json:"volumeName,omitempty"`
+		VolumeNamespace string                       `json:"volumeNamespace,omitempty"`
+		FSType          string                       `json:"fsType,omitempty"`
+		ReadOnly        bool                         `json:"readOnly,omitempty"`
+		SecretRef       *shared.LocalObjectReference `json:"secretRef,omitempty"`
+	}](StorageOSVolumeSource{})
+	codec.Fits[struct {
+		Driver               string                       `json:"driver"`
+		ReadOnly             *bool                        `json:"readOnly,omitempty"`
+		FSType               *string                      `json:"fsType,omitempty"`
+		VolumeAttributes     map[string]string            `json:"volumeAttributes,omitempty"`
+		NodePublishSecretRef *shared.LocalObjectReference `json:"nodePublishSecretRef,omitempty"`
+	}](CSIVolumeSource{})
+	codec.Fits[struct {
+		VolumeClaimTemplate *persistentvolumeclaim.Template `json:"volumeClaimTemplate,omitempty"`
+	}](EphemeralVolumeSource{})
+	codec.Fits[struct {
+		Reference  string `json:"reference,omitempty"`
+		PullPolicy string `json:"pullPolicy,omitempty"`
+	}](ImageVolumeSource{})
+	codec.Fits[struct {
+		Name                     string                  `json:"name"`
+		Image                    string                  `json:"image,omitempty"`
+		Command                  []string                `json:"command,omitempty"`
+		Args                     []string                `json:"args,omitempty"`
+		WorkingDir               string                  `json:"workingDir,omitempty"`
+		Ports                    []ContainerPort         `json:"ports,omitempty"`
+		EnvFrom                  []EnvFromSource         `json:"envFrom,omitempty"`
+		Env                      []EnvVar                `json:"env,omitempty"`
+		Resources                ResourceRequirements    `json:"resources,omitzero"`
+		ResizePolicy             []ContainerResizePolicy `json:"resizePolicy,omitempty"`
+		RestartPolicy            *string                 `json:"restartPolicy,omitempty"`
+		RestartPolicyRules       []ContainerRestartRule  `json:"restartPolicyRules,omitempty"`
+		VolumeMounts             []VolumeMount           `json:"volumeMounts,omitempty"`
+		VolumeDevices            []VolumeDevice          `json:"volumeDevices,omitempty"`
+		LivenessProbe            *Probe                  `json:"livenessProbe,omitempty"`
+		ReadinessProbe           *Probe                  `json:"readinessProbe,omitempty"`
+		StartupProbe             *Probe                  `json:"startupProbe,omitempty"`
+		Lifecycle                *Lifecycle              `json:"lifecycle,omitempty"`
+		TerminationMessagePath   string                  `json:"terminationMessagePath,omitempty"`
+		TerminationMessagePolicy string                  `json:"terminationMessagePolicy,omitempty"`
+		ImagePullPolicy          string                  `json:"imagePullPolicy,omitempty"`
+		SecurityContext          *SecurityContext        `json:"securityContext,omitempty"`
+		Stdin                    bool                    `json:"stdin,omitempty"`
+		StdinOnce                bool                    `json:"stdinOnce,omitempty"`
+		TTY                      bool                    `json:"tty,omitempty"`
+	}](Container{})
+	codec.Fits[struct {
+		Name          string `json:"name,omitempty"`
+		HostPort      int32  `json:"hostPort,omitempty"`
+		ContainerPort int32  `json:"containerPort"`
+		Protocol      string `json:"protocol,omitempty"`
+		HostIP        string `json:"hostIP,omitempty"`
+	}](ContainerPort{})
+	codec.Fits[struct {
+		Prefix       string              `json:"prefix,omitempty"`
+		ConfigMapRef *ConfigMapEnvSource `json:"configMapRef,omitempty"`
+		SecretRef    *SecretEnvSource    `json:"secretRef,omitempty"`
+	}](EnvFromSource{})
+	codec.Fits[struct {
+		Name     string `json:"name,omitempty"`
+		Optional *bool  `json:"optional,omitempty"`
+	}](ConfigMapEnvSource{})
+	codec.Fits[struct {
+		Name     string `json:"name,omitempty"`
+		Optional *bool  `json:"optional,omitempty"`
+	}](SecretEnvSource{})
+	codec.Fits[struct {
+		Name      string        `json:"name"`
+		Value     string        `json:"value,omitempty"`
+		ValueFrom *EnvVarSource `json:"valueFrom,omitempty"`
+	}](EnvVar{})
+	codec.Fits[struct {
+		FieldRef         *ObjectFieldSelector   `json:"fieldRef,omitempty"`
+		ResourceFieldRef *ResourceFieldSelector `json:"resourceFieldRef,omitempty"`
+		ConfigMapKeyRef  *ConfigMapKeySelector  `json:"configMapKeyRef,omitempty"`
+		SecretKeyRef     *SecretKeySelector     `json:"secretKeyRef,omitempty"`
+		FileKeyRef       *FileKeySelector       `json:"fileKeyRef,omitempty"`
+	}](EnvVarSource{})
+	codec.Fits[struct {
+		Name     string `json:"name,omitempty"`
+		Key      string `json:"key"`
+		Optional *bool  `json:"optional,omitempty"`
+	}](ConfigMapKeySelector{})
+	codec.Fits[struct {
+		Name     string `json:"name,omitempty"`
+		Key      string `json:"key"`
+		Optional *bool  `json:"optional,omitempty"`
+	}](SecretKeySelector{})
+	codec.Fits[struct {
+		VolumeName string `json:"volumeName"`
+		Path       string `json:"path"`
+		Key        string `json:"key"`
+		Optional   *bool  `json:"optional,omitempty"`
+	}](FileKeySelector{})
+	codec.Fits[struct {
+		Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
+		Requests map[string]sdk.Quantity `json:"requests,omitempty"`
+		Claims   []ResourceClaim         `json:"claims,omitempty"`
+	}](ResourceRequirements{})
+	codec.Fits[struct {
+		Name    string `json:"name"`
+		Request string `json:"request,omitempty"`
+	}](ResourceClaim{})
+	codec.Fits[struct {
+		ResourceName  string `json:"resourceName"`
+		RestartPolicy string `json:"restartPolicy"`
+	}](ContainerResizePolicy{})
+	codec.Fits[struct {
+		Action    string                           `json:"action,omitempty"`
+		ExitCodes *ContainerRestartRuleOnExitCodes `json:"exitCodes,omitempty"`
+	}](ContainerRestartRule{})
+	codec.Fits[struct {
+		Operator string  `json:"operator,omitempty"`
+		Values   []int32 `json:"values,omitempty"`
+	}](ContainerRestartRuleOnExitCodes{})
+	codec.Fits[struct {
+		Name              string  `json:"name"`
+		ReadOnly          bool    `json:"readOnly,omitempty"`
+		RecursiveReadOnly *string `json:"recursiveReadOnly,omitempty"`
+		MountPath         string  `json:"mountPath"`
+		SubPath           string  `json:"subPath,omitempty"`
+		MountPropagation  *string `json:"mountPropagation,omitempty"`
+		SubPathExpr       string  `json:"subPathExpr,omitempty"`
+	}](VolumeMount{})
+	codec.Fits[struct {
+		Name       string `json:"name"`
+		DevicePath string `json:"devicePath"`
+	}](VolumeDevice{})
+	codec.Fits[struct {
+		Exec                          *ExecAction      `json:"exec,omitempty"`
+		HTTPGet                       *HTTPGetAction   `json:"httpGet,omitempty"`
+		TCPSocket                     *TCPSocketAction `json:"tcpSocket,omitempty"`
+		GRPC                          *GRPCAction      `json:"grpc,omitempty"`
+		InitialDelaySeconds           int32            `json:"initialDelaySeconds,omitempty"`
+		TimeoutSeconds                int32            `json:"timeoutSeconds,omitempty"`
+		PeriodSeconds                 int32            `json:"periodSeconds,omitempty"`
+		SuccessThreshold              int32            `json:"successThreshold,omitempty"`
+		FailureThreshold              int32            `json:"failureThreshold,omitempty"`
+		TerminationGracePeriodSeconds *int64           `json:"terminationGracePeriodSeconds,omitempty"`
+	}](Probe{})
+	codec.Fits[struct {
+		Command []string `json:"command,omitempty"`
+	}](ExecAction{})
+	codec.Fits[struct {
+		Path        string          `json:"path,omitempty"`
+		Port        sdk.IntOrString `json:"port"`
+		Host        string          `json:"host,omitempty"`
+		Scheme      string          `json:"scheme,omitempty"`
+		HTTPHeaders []HTTPHeader    `json:"httpHeaders,omitempty"`
+	}](HTTPGetAction{})
+	codec.Fits[struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}](HTTPHeader{})
+	codec.Fits[struct {
+		Port sdk.IntOrString `json:"port"`
+		Host string          `json:"host,omitempty"`
+	}](TCPSocketAction{})
+	codec.Fits[struct {
+		Port    int32   `json:"port"`
+		Service *string `json:"service,omitempty"`
+	}](GRPCAction{})
+	codec.Fits[struct {
+		PostStart  *LifecycleHandler `json:"postStart,omitempty"`
+		PreStop    *LifecycleHandler `json:"preStop,omitempty"`
+		StopSignal *string           `json:"stopSignal,omitempty"`
+	}](Lifecycle{})
+	codec.Fits[struct {
+		Exec      *ExecAction      `json:"exec,omitempty"`
+		HTTPGet   *HTTPGetAction   `json:"httpGet,omitempty"`
+		TCPSocket *TCPSocketAction `json:"tcpSocket,omitempty"`
+		Sleep     *SleepAction     `json:"sleep,omitempty"`
+	}](LifecycleHandler{})
+	codec.Fits[struct {
+		Seconds int64 `json:"seconds"`
+	}](SleepAction{})
+	codec.Fits[struct {
+		Capabilities             *Capabilities                  `json:"capabilities,omitempty"`
+		Privileged               *bool                          `json:"privileged,omitempty"`
+		SELinuxOptions           *SELinuxOptions                `json:"seLinuxOptions,omitempty"`
+		WindowsOptions           *WindowsSecurityContextOptions `json:"windowsOptions,omitempty"`
+		RunAsUser                *int64                         `json:"runAsUser,omitempty"`
+		RunAsGroup               *int64                         `json:"runAsGroup,omitempty"`
+		RunAsNonRoot             *bool                          `json:"runAsNonRoot,omitempty"`
+		ReadOnlyRootFilesystem   *bool                          `json:"readOnlyRootFilesystem,omitempty"`
+		AllowPrivilegeEscalation *bool                          `json:"allowPrivilegeEscalation,omitempty"`
+		ProcMount                *string                        `json:"procMount,omitempty"`
+		SeccompProfile           *SeccompProfile                `json:"seccompProfile,omitempty"`
+		AppArmorProfile          *AppArmorProfile               `json:"appArmorProfile,omitempty"`
+	}](SecurityContext{})
+	codec.Fits[struct {
+		Add  []string `json:"add,omitempty"`
+		Drop []string `json:"drop,omitempty"`
+	}](Capabilities{})
+	codec.Fits[struct {
+		User  string `json:"user,omitempty"`
+		Role  string `json:"role,omitempty"`
+		Type  string `json:"type,omitempty"`
+		Level string `json:"level,omitempty"`
+	}](SELinuxOptions{})
+	codec.Fits[struct {
+		GMSACredentialSpecName *string `json:"gmsaCredentialSpecName,omitempty"`
+		GMSACredentialSpec     *string `json:"gmsaCredentialSpec,omitempty"`
+		RunAsUserName          *string `json:"runAsUserName,omitempty"`
+		HostProcess            *bool   `json:"hostProcess,omitempty"`
+	}](WindowsSecurityContextOptions{})
+	codec.Fits[struct {
+		Type             string  `json:"type"`
+		LocalhostProfile *string `json:"localhostProfile,omitempty"`
+	}](SeccompProfile{})
+	codec.Fits[struct {
+		Type             string  `json:"type"`
+		LocalhostProfile *string `json:"localhostProfile,omitempty"`
+	}](AppArmorProfile{})
+	codec.Fits[struct {
+		Name                     string                  `json:"name"`
+		Image                    string                  `json:"image,omitempty"`
+		Command                  []string                `json:"command,omitempty"`
+		Args                     []string                `json:"args,omitempty"`
+		WorkingDir               string                  `json:"workingDir,omitempty"`
+		Ports                    []ContainerPort         `json:"ports,omitempty"`
+		EnvFrom                  []EnvFromSource         `json:"envFrom,omitempty"`
+		Env                      []EnvVar                `json:"env,omitempty"`
+		Resources                ResourceRequirements    `json:"resources,omitzero"`
+		ResizePolicy             []ContainerResizePolicy `json:"resizePolicy,omitempty"`
+		RestartPolicy            *string                 `json:"restartPolicy,omitempty"`
+		RestartPolicyRules       []ContainerRestartRule  `json:"restartPolicyRules,omitempty"`
+		VolumeMounts             []VolumeMount           `json:"volumeMounts,omitempty"`
+		VolumeDevices            []VolumeDevice          `json:"volumeDevices,omitempty"`
+		LivenessProbe            *Probe                  `json:"livenessProbe,omitempty"`
+		ReadinessProbe           *Probe                  `json:"readinessProbe,omitempty"`
+		StartupProbe             *Probe                  `json:"startupProbe,omitempty"`
+		Lifecycle                *Lifecycle              `json:"lifecycle,omitempty"`
+		TerminationMessagePath   string                  `json:"terminationMessagePath,omitempty"`
+		TerminationMessagePolicy string                  `json:"terminationMessagePolicy,omitempty"`
+		ImagePullPolicy          string                  `json:"imagePullPolicy,omitempty"`
+		SecurityContext          *SecurityContext        `json:"securityContext,omitempty"`
+		Stdin                    bool                    `json:"stdin,omitempty"`
+		StdinOnce                bool                    `json:"stdinOnce,omitempty"`
+		TTY                      bool                    `json:"tty,omitempty"`
+		TargetContainerName      string                  `json:"targetContainerName,omitempty"`
+	}](EphemeralContainer{})
+	codec.Fits[struct {
+		SELinuxOptions           *SELinuxOptions                `json:"seLinuxOptions,omitempty"`
+		WindowsOptions           *WindowsSecurityContextOptions `json:"windowsOptions,omitempty"`
+		RunAsUser                *int64                         `json:"runAsUser,omitempty"`
+		RunAsGroup               *int64                         `json:"runAsGroup,omitempty"`
+		RunAsNonRoot             *bool                          `json:"runAsNonRoot,omitempty"`
+		SupplementalGroups       []int64                        `json:"supplementalGroups,omitempty"`
+		SupplementalGroupsPolicy *string                        `json:"supplementalGroupsPolicy,omitempty"`
+		FSGroup                  *int64                         `json:"fsGroup,omitempty"`
+		Sysctls                  []Sysctl                       `json:"sysctls,omitempty"`
+		FSGroupChangePolicy      *string                        `json:"fsGroupChangePolicy,omitempty"`
+		SeccompProfile           *SeccompProfile                `json:"seccompProfile,omitempty"`
+		AppArmorProfile          *AppArmorProfile               `json:"appArmorProfile,omitempty"`
+		SELinuxChangePolicy      *string                        `json:"seLinuxChangePolicy,omitempty"`
+	}](PodSecurityContext{})
+	codec.Fits[struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}](Sysctl{})
+	codec.Fits[struct {
+		NodeAffinity    *NodeAffinity    `json:"nodeAffinity,omitempty"`
+		PodAffinity     *PodAffinity     `json:"podAffinity,omitempty"`
+		PodAntiAffinity *PodAntiAffinity `json:"podAntiAffinity,omitempty"`
+	}](Affinity{})
+	codec.Fits[struct {
+		RequiredDuringSchedulingIgnoredDuringExecution  *NodeSelector             `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+		PreferredDuringSchedulingIgnoredDuringExecution []PreferredSchedulingTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	}](NodeAffinity{})
+	codec.Fits[struct {
+		NodeSelectorTerms []NodeSelectorTerm `json:"nodeSelectorTerms,omitempty"`
+	}](NodeSelector{})
+	codec.Fits[struct {
+		MatchExpressions []NodeSelectorRequirement `json:"matchExpressions,omitempty"`
+		MatchFields      []NodeSelectorRequirement `json:"matchFields,omitempty"`
+	}](NodeSelectorTerm{})
+	codec.Fits[struct {
+		Key      string   `json:"key"`
+		Operator string   `json:"operator"`
+		Values   []string `json:"values,omitempty"`
+	}](NodeSelectorRequirement{})
+	codec.Fits[struct {
+		Weight     int32            `json:"weight"`
+		Preference NodeSelectorTerm `json:"preference"`
+	}](PreferredSchedulingTerm{})
+	codec.Fits[struct {
+		RequiredDuringSchedulingIgnoredDuringExecution  []PodAffinityTerm         `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+		PreferredDuringSchedulingIgnoredDuringExecution []WeightedPodAffinityTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	}](PodAffinity{})
+	codec.Fits[struct {
+		LabelSelector     *sdk.LabelSelector `json:"labelSelector,omitempty"`
+		Namespaces        []string           `json:"namespaces,omitempty"`
+		TopologyKey       string             `json:"topologyKey"`
+		NamespaceSelector *sdk.LabelSelector `json:"namespaceSelector,omitempty"`
+		MatchLabelKeys    []string           `json:"matchLabelKeys,omitempty"`
+		MismatchLabelKeys []string           `json:"mismatchLabelKeys,omitempty"`
+	}](PodAffinityTerm{})
+	codec.Fits[struct {
+		Weight          int32           `json:"weight"`
+		PodAffinityTerm PodAffinityTerm `json:"podAffinityTerm"`
+	}](WeightedPodAffinityTerm{})
+	codec.Fits[struct {
+		RequiredDuringSchedulingIgnoredDuringExecution  []PodAffinityTerm         `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+		PreferredDuringSchedulingIgnoredDuringExecution []WeightedPodAffinityTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	}](PodAntiAffinity{})
+	codec.Fits[struct {
+		Key               string `json:"key,omitempty"`
+		Operator          string `json:"operator,omitempty"`
+		Value             string `json:"value,omitempty"`
+		Effect            string `json:"effect,omitempty"`
+		TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
+	}](Toleration{})
+	codec.Fits[struct {
+		IP        string   `json:"ip"`
+		Hostnames []string `json:"hostnames,omitempty"`
+	}](HostAlias{})
+	codec.Fits[struct {
+		Nameservers []string             `json:"nameservers,omitempty"`
+		Searches    []string             `json:"searches,omitempty"`
+		Options     []PodDNSConfigOption `json:"options,omitempty"`
+	}](PodDNSConfig{})
+	codec.Fits[struct {
+		Name  string  `json:"name,omitempty"`
+		Value *string `json:"value,omitempty"`
+	}](PodDNSConfigOption{})
+	codec.Fits[struct {
+		ConditionType string `json:"conditionType"`
+	}](PodReadinessGate{})
+	codec.Fits[struct {
+		MaxSkew            int32              `json:"maxSkew"`
+		TopologyKey        string             `json:"topologyKey"`
+		WhenUnsatisfiable  string             `json:"whenUnsatisfiable"`
+		LabelSelector      *sdk.LabelSelector `json:"labelSelector,omitempty"`
+		MinDomains         *int32             `json:"minDomains,omitempty"`
+		NodeAffinityPolicy *string            `json:"nodeAffinityPolicy,omitempty"`
+		NodeTaintsPolicy   *string            `json:"nodeTaintsPolicy,omitempty"`
+		MatchLabelKeys     []string           `json:"matchLabelKeys,omitempty"`
+	}](TopologySpreadConstraint{})
+	codec.Fits[struct {
+		Name string `json:"name"`
+	}](PodOS{})
+	codec.Fits[struct {
+		Name string `json:"name"`
+	}](PodSchedulingGate{})
+	codec.Fits[struct {
+		Name                      string  `json:"name"`
+		ResourceClaimName         *string `json:"resourceClaimName,omitempty"`
+		ResourceClaimTemplateName *string `json:"resourceClaimTemplateName,omitempty"`
+	}](PodResourceClaim{})
+	codec.Fits[struct {
+		PodGroupName *string `json:"podGroupName,omitempty"`
+	}](PodSchedulingGroup{})
+	codec.Fits[struct {
+		ObservedGeneration                   int64                                `json:"observedGeneration,omitempty"`
+		Phase                                string                               `json:"phase,omitempty"`
+		Conditions                           []Condition                          `json:"conditions,omitempty"`
+		Message                              string                               `json:"message,omitempty"`
+		Reason                               string                               `json:"reason,omitempty"`
+		NominatedNodeName                    string                               `json:"nominatedNodeName,omitempty"`
+		HostIP                               string                               `json:"hostIP,omitempty"`
+		HostIPs                              []HostIP                             `json:"hostIPs,omitempty"`
+		PodIP                                string                               `json:"podIP,omitempty"`
+		PodIPs                               []PodIP                              `json:"podIPs,omitempty"`
+		StartTime                            sdk.Time                             `json:"startTime,omitempty"`
+		InitContainerStatuses                []ContainerStatus                    `json:"initContainerStatuses,omitempty"`
+		ContainerStatuses                    []ContainerStatus                    `json:"containerStatuses,omitempty"`
+		QOSClass                             string                               `json:"qosClass,omitempty"`
+		EphemeralContainerStatuses           []ContainerStatus                    `json:"ephemeralContainerStatuses,omitempty"`
+		Resize                               string                               `json:"resize,omitempty"`
+		ResourceClaimStatuses                []PodResourceClaimStatus             `json:"resourceClaimStatuses,omitempty"`
+		ExtendedResourceClaimStatus          *PodExtendedResourceClaimStatus      `json:"extendedResourceClaimStatus,omitempty"`
+		AllocatedResources                   map[string]sdk.Quantity              `json:"allocatedResources,omitempty"`
+		Resources                            *ResourceRequirements                `json:"resources,omitempty"`
+		NodeAllocatableResourceClaimStatuses []NodeAllocatableResourceClaimStatus `json:"nodeAllocatableResourceClaimStatuses,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
+		Status             string   `json:"status"`
+		LastProbeTime      sdk.Time `json:"lastProbeTime,omitempty"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
+	codec.Fits[struct {
+		IP string `json:"ip"`
+	}](HostIP{})
+	codec.Fits[struct {
+		IP string `json:"ip"`
+	}](PodIP{})
+	codec.Fits[struct {
+		Name                     string                  `json:"name"`
+		State                    ContainerState          `json:"state,omitzero"`
+		LastTerminationState     ContainerState          `json:"lastState,omitzero"`
+		Ready                    bool                    `json:"ready"`
+		RestartCount             int32                   `json:"restartCount"`
+		Image                    string                  `json:"image"`
+		ImageID                  string                  `json:"imageID"`
+		ContainerID              string                  `json:"containerID,omitempty"`
+		Started                  *bool                   `json:"started,omitempty"`
+		AllocatedResources       map[string]sdk.Quantity `json:"allocatedResources,omitempty"`
+		Resources                *ResourceRequirements   `json:"resources,omitempty"`
+		VolumeMounts             []VolumeMountStatus     `json:"volumeMounts,omitempty"`
+		User                     *ContainerUser          `json:"user,omitempty"`
+		AllocatedResourcesStatus []ResourceStatus        `json:"allocatedResourcesStatus,omitempty"`
+		StopSignal               *string                 `json:"stopSignal,omitempty"`
+	}](ContainerStatus{})
+	codec.Fits[struct {
+		Waiting    *ContainerStateWaiting    `json:"waiting,omitempty"`
+		Running    *ContainerStateRunning    `json:"running,omitempty"`
+		Terminated *ContainerStateTerminated `json:"terminated,omitempty"`
+	}](ContainerState{})
+	codec.Fits[struct {
+		Reason  string `json:"reason,omitempty"`
+		Message string `json:"message,omitempty"`
+	}](ContainerStateWaiting{})
+	codec.Fits[struct {
+		StartedAt sdk.Time `json:"startedAt,omitempty"`
+	}](ContainerStateRunning{})
+	codec.Fits[struct {
+		ExitCode    int32    `json:"exitCode"`
+		Signal      int32    `json:"signal,omitempty"`
+		Reason      string   `json:"reason,omitempty"`
+		Message     string   `json:"message,omitempty"`
+		StartedAt   sdk.Time `json:"startedAt,omitempty"`
+		FinishedAt  sdk.Time `json:"finishedAt,omitempty"`
+		ContainerID string   `json:"containerID,omitempty"`
+	}](ContainerStateTerminated{})
+	codec.Fits[struct {
+		Name              string        `json:"name"`
+		MountPath         string        `json:"mountPath"`
+		ReadOnly          bool          `json:"readOnly,omitempty"`
+		RecursiveReadOnly *string       `json:"recursiveReadOnly,omitempty"`
+		VolumeStatus      *VolumeStatus `json:"volumeStatus,omitempty"`
+	}](VolumeMountStatus{})
+	codec.Fits[struct {
+		Image *ImageVolumeStatus `json:"image,omitempty"`
+	}](VolumeStatus{})
+	codec.Fits[struct {
+		ImageRef string `json:"imageRef,omitempty"`
+	}](ImageVolumeStatus{})
+	codec.Fits[struct {
+		Linux *LinuxContainerUser `json:"linux,omitempty"`
+	}](ContainerUser{})
+	codec.Fits[struct {
+		UID                int64   `json:"uid"`
+		GID                int64   `json:"gid"`
+		SupplementalGroups []int64 `json:"supplementalGroups,omitempty"`
+	}](LinuxContainerUser{})
+	codec.Fits[struct {
+		Name      string           `json:"name"`
+		Resources []ResourceHealth `json:"resources,omitempty"`
+	}](ResourceStatus{})
+	codec.Fits[struct {
+		ResourceID string  `json:"resourceID"`
+		Health     string  `json:"health,omitempty"`
+		Message    *string `json:"message,omitempty"`
+	}](ResourceHealth{})
+	codec.Fits[struct {
+		Name              string  `json:"name"`
+		ResourceClaimName *string `json:"resourceClaimName,omitempty"`
+	}](PodResourceClaimStatus{})
+	codec.Fits[struct {
+		RequestMappings   []ContainerExtendedResourceRequest `json:"requestMappings,omitempty"`
+		ResourceClaimName string                             `json:"resourceClaimName"`
+	}](PodExtendedResourceClaimStatus{})
+	codec.Fits[struct {
+		ContainerName string `json:"containerName"`
+		ResourceName  string `json:"resourceName"`
+		RequestName   string `json:"requestName"`
+	}](ContainerExtendedResourceRequest{})
+	codec.Fits[struct {
+		ResourceClaimName string                  `json:"resourceClaimName"`
+		Containers        []string                `json:"containers,omitempty"`
+		Resources         map[string]sdk.Quantity `json:"resources,omitempty"`
+	}](NodeAllocatableResourceClaimStatus{})
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta `json:"metadata,omitzero"`
+		Spec     Spec           `json:"spec,omitzero"`
+	}](TemplateSpec{})
+}

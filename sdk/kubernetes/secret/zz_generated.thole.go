@@ -54,3 +54,40 @@ func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
 		codec.VisitBool(v, "blockOwnerDeletion", codec.OmitEmpty, &x.BlockOwnerDeletion)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata   sdk.ObjectMeta    `json:"metadata"`
+		Immutable  *bool             `json:"immutable,omitempty"`
+		Data       map[string][]byte `json:"data,omitempty"`
+		StringData map[string]string `json:"stringData,omitempty"`
+		Type       string            `json:"type,omitempty"`
+	}](Secret{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+}

@@ -3,6 +3,7 @@
 package service
 
 import (
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
 )
@@ -148,4 +149,101 @@ func visitJSONCondition(x *sdk.Condition, v *codec.Visitor) {
 		codec.VisitString(v, "lastTransitionTime", codec.OmitEmpty, &x.LastTransitionTime)
 		codec.VisitInt(v, "observedGeneration", codec.OmitEmpty, &x.ObservedGeneration)
 	}
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](Service{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Ports                         []Port                 `json:"ports,omitempty"`
+		Selector                      map[string]string      `json:"selector,omitempty"`
+		ClusterIP                     string                 `json:"clusterIP,omitempty"`
+		ClusterIPs                    []string               `json:"clusterIPs,omitempty"`
+		Type                          string                 `json:"type,omitempty"`
+		ExternalIPs                   []string               `json:"externalIPs,omitempty"`
+		SessionAffinity               string                 `json:"sessionAffinity,omitempty"`
+		LoadBalancerIP                string                 `json:"loadBalancerIP,omitempty"`
+		LoadBalancerSourceRanges      []string               `json:"loadBalancerSourceRanges,omitempty"`
+		ExternalName                  string                 `json:"externalName,omitempty"`
+		ExternalTrafficPolicy         string                 `json:"externalTrafficPolicy,omitempty"`
+		HealthCheckNodePort           int32                  `json:"healthCheckNodePort,omitempty"`
+		PublishNotReadyAddresses      bool                   `json:"publishNotReadyAddresses,omitempty"`
+		SessionAffinityConfig         *SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+		IPFamilies                    []string               `json:"ipFamilies,omitempty"`
+		IPFamilyPolicy                *string                `json:"ipFamilyPolicy,omitempty"`
+		AllocateLoadBalancerNodePorts *bool                  `json:"allocateLoadBalancerNodePorts,omitempty"`
+		LoadBalancerClass             *string                `json:"loadBalancerClass,omitempty"`
+		InternalTrafficPolicy         *string                `json:"internalTrafficPolicy,omitempty"`
+		TrafficDistribution           *string                `json:"trafficDistribution,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Name        string          `json:"name,omitempty"`
+		Protocol    string          `json:"protocol,omitempty"`
+		AppProtocol *string         `json:"appProtocol,omitempty"`
+		Port        int32           `json:"port"`
+		TargetPort  sdk.IntOrString `json:"targetPort,omitzero"`
+		NodePort    int32           `json:"nodePort,omitempty"`
+	}](Port{})
+	codec.Fits[struct {
+		ClientIP *ClientIPConfig `json:"clientIP,omitempty"`
+	}](SessionAffinityConfig{})
+	codec.Fits[struct {
+		TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+	}](ClientIPConfig{})
+	codec.Fits[struct {
+		LoadBalancer LoadBalancerStatus `json:"loadBalancer,omitzero"`
+		Conditions   []sdk.Condition    `json:"conditions,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Ingress []LoadBalancerIngress `json:"ingress,omitempty"`
+	}](LoadBalancerStatus{})
+	codec.Fits[struct {
+		IP       string       `json:"ip,omitempty"`
+		Hostname string       `json:"hostname,omitempty"`
+		IPMode   *string      `json:"ipMode,omitempty"`
+		Ports    []PortStatus `json:"ports,omitempty"`
+	}](LoadBalancerIngress{})
+	codec.Fits[struct {
+		Port     int32   `json:"port"`
+		Protocol string  `json:"protocol"`
+		Error    *string `json:"error,omitempty"`
+	}](PortStatus{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		Reason             string   `json:"reason"`
+		Message            string   `json:"message"`
+		LastTransitionTime abi.Time `json:"lastTransitionTime,omitempty"`
+		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
+	}](sdk.Condition{})
 }

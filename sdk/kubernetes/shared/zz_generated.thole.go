@@ -62,3 +62,24 @@ func (x *ObjectReference) VisitJSON(v *codec.Visitor) {
 		codec.VisitString(v, "fieldPath", codec.OmitEmpty, &x.FieldPath)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		APIGroup *string `json:"apiGroup,omitempty"`
+		Kind     string  `json:"kind"`
+		Name     string  `json:"name"`
+	}](TypedLocalObjectReference{})
+	codec.Fits[struct {
+		Name string `json:"name,omitempty"`
+	}](LocalObjectReference{})
+	codec.Fits[struct {
+		Kind            string `json:"kind,omitempty"`
+		Namespace       string `json:"namespace,omitempty"`
+		Name            string `json:"name,omitempty"`
+		UID             string `json:"uid,omitempty"`
+		APIVersion      string `json:"apiVersion,omitempty"`
+		ResourceVersion string `json:"resourceVersion,omitempty"`
+		FieldPath       string `json:"fieldPath,omitempty"`
+	}](ObjectReference{})
+}

@@ -144,3 +144,94 @@ func (x *Condition) VisitJSON(v *codec.Visitor) {
 		codec.VisitString(v, "message", codec.OmitEmpty, &x.Message)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+		Spec     Spec           `json:"spec,omitzero"`
+		Status   Status         `json:"status,omitzero"`
+	}](StatefulSet{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct {
+		Replicas                             *int32                                        `json:"replicas,omitempty"`
+		Selector                             *sdk.LabelSelector                            `json:"selector,omitempty"`
+		Template                             pod.TemplateSpec                              `json:"template"`
+		VolumeClaimTemplates                 []persistentvolumeclaim.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
+		ServiceName                          string                                        `json:"serviceName"`
+		PodManagementPolicy                  string                                        `json:"podManagementPolicy,omitempty"`
+		UpdateStrategy                       UpdateStrategy                                `json:"updateStrategy,omitzero"`
+		RevisionHistoryLimit                 *int32                                        `json:"revisionHistoryLimit,omitempty"`
+		MinReadySeconds                      int32                                         `json:"minReadySeconds,omitempty"`
+		PersistentVolumeClaimRetentionPolicy *PersistentVolumeClaimRetentionPolicy         `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
+		Ordinals                             *Ordinals                                     `json:"ordinals,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Type          string                 `json:"type,omitempty"`
+		RollingUpdate *RollingUpdateStrategy `json:"rollingUpdate,omitempty"`
+	}](UpdateStrategy{})
+	codec.Fits[struct {
+		Partition      *int32           `json:"partition,omitempty"`
+		MaxUnavailable *sdk.IntOrString `json:"maxUnavailable,omitempty"`
+	}](RollingUpdateStrategy{})
+	codec.Fits[struct {
+		WhenDeleted string `json:"whenDeleted,omitempty"`
+		WhenScaled  string `json:"whenScaled,omitempty"`
+	}](PersistentVolumeClaimRetentionPolicy{})
+	codec.Fits[struct {
+		Start int32 `json:"start"`
+	}](Ordinals{})
+	codec.Fits[struct {
+		ObservedGeneration int64       `json:"observedGeneration,omitempty"`
+		Replicas           int32       `json:"replicas"`
+		ReadyReplicas      int32       `json:"readyReplicas,omitempty"`
+		CurrentReplicas    int32       `json:"currentReplicas,omitempty"`
+		UpdatedReplicas    int32       `json:"updatedReplicas,omitempty"`
+		CurrentRevision    string      `json:"currentRevision,omitempty"`
+		UpdateRevision     string      `json:"updateRevision,omitempty"`
+		CollisionCount     *int32      `json:"collisionCount,omitempty"`
+		Conditions         []Condition `json:"conditions,omitempty"`
+		AvailableReplicas  int32       `json:"availableReplicas"`
+	}](Status{})
+	codec.Fits[struct {
+		Type               string   `json:"type"`
+		Status             string   `json:"status"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
+		Reason             string   `json:"reason,omitempty"`
+		Message            string   `json:"message,omitempty"`
+	}](Condition{})
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -265,16 +266,25 @@ func (b *builder) produce(ctx context.Context, current *build) error {
 	return b.inspect(ctx, current)
 }
 
-// generate updates the generated file if the package has one.
+// generate updates the generated files if the plugin has one, be it of a package that it
+// imports.
 func (b *builder) generate(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(b.dir, generate.FileName)); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	files, err := generate.Packages(ctx, generate.Place{Dir: b.dir, Temp: b.scratch}, ".")
+	result, err := generate.Packages(ctx, generate.Place{Dir: b.dir, Temp: b.scratch}, ".")
 	if err != nil {
+		if !exists(filepath.Join(b.dir, generate.FileName)) {
+			return nil // the compiler says what is wrong, if anything is
+		}
 		return err
 	}
-	return generate.Update(files, false, func(string) {})
+	if !slices.ContainsFunc(result.Files, func(f generate.File) bool { return exists(f.Path) }) {
+		return nil
+	}
+	return generate.Update(result.Files, false, func(string) {})
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // generateCRD updates crd.yaml if `thole generate crd` has written it.

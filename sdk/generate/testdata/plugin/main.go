@@ -6,11 +6,11 @@ import (
 )
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name:      "plugin",
 		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Plugin"},
 		Reconcile: reconcile,
-		Warm:      []any{Warmed{}, &Pod{}},
+		Warm:      []sdk.Value{Warmed{}, &Pod{}},
 		Daemon:    sdk.Daemon(step),
 		Validate:  sdk.Validate(validate),
 		Convert:   sdk.Convert(sdk.Version("v2", fromV2, toV2)),
@@ -84,11 +84,6 @@ type Embeds struct {
 	Marked
 	More int
 }
-
-// Left is left to encoding/json.
-//
-//thole:leave
-type Left struct{ Any any }
 
 // Unused gets no codec.
 type Unused struct{ Any any }

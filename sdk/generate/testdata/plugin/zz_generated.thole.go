@@ -822,3 +822,74 @@ func appendJSONReviewed(dst []byte, x *Reviewed) []byte {
 	dst = codec.AppendInt(dst, int64(x.R))
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Size   int32             `json:"size"`
+		Limit  *float64          `json:"limit,omitempty"`
+		Labels map[string]string `json:"labels,omitempty"`
+		Ports  []Port            `json:"ports,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Name string          `json:"name,omitempty"`
+		Port sdk.IntOrString `json:"port"`
+	}](Port{})
+	codec.Fits[struct {
+		Phase string `json:"phase,omitempty"`
+	}](Status{})
+	codec.Fits[struct{ Left Node }](Warmed{})
+	codec.Fits[struct {
+		Next *Node `json:"next,omitempty"`
+	}](Node{})
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta `json:"metadata"`
+	}](Pod{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+	codec.Fits[struct{ C int }](Coded{})
+	codec.Fits[struct{ A int }](Applied{})
+	codec.Fits[struct{ P int }](Patched{})
+	codec.Fits[struct{ S int }](Settings{})
+	codec.Fits[struct{ M int }](Memo{})
+	codec.Fits[struct{ S string }](State{})
+	codec.Fits[struct{ E int }](Explicit{})
+	codec.Fits[struct{ N int }](Signal{})
+	codec.Fits[struct{ G int }](Got{})
+	codec.Fits[struct{ L int }](Listed{})
+	codec.Fits[struct{ C int }](StepConf{})
+	codec.Fits[struct{ O int }](OnlyStep{})
+	codec.Fits[struct{ M map[string]Marked }](Marked{})
+	codec.Fits[struct {
+		Marked
+		More int
+	}](Embeds{})
+	codec.Fits[struct{ V int }](SpecV2{})
+	codec.Fits[struct{ T int }](StatusV2{})
+	codec.Fits[struct{ W int }](SpecV3{})
+	codec.Fits[struct{ R int }](Reviewed{})
+}

@@ -71,15 +71,11 @@ type withArray struct {
 
 //thole:generate
 type Others struct {
-	Left    Left                   `json:"left"`
 	Again   any                    `json:"again"`
 	Unnamed struct{ sdk.Duration } `json:"unnamed"`
 	Wide    other.Wide             `json:"wide"`
 	Embeds  other.Embeds           `json:"embeds"`
 }
-
-//thole:leave
-type Left struct{}
 
 // Known by its use, and made of an error.
 type Spec struct{ Err error }

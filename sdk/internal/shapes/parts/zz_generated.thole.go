@@ -161,3 +161,24 @@ func (x *Visited) VisitJSON(v *codec.Visitor) {
 		codec.VisitStrings(v, "words", codec.OmitEmpty, &x.Words)
 	}
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Words []string          `json:"words,omitempty"`
+		Load  map[string]Port   `json:"load,omitempty"`
+		Extra map[Name]*float32 `json:"extra,omitempty"`
+	}](Generated{})
+	codec.Fits[struct {
+		Name   string `json:"name,omitempty"`
+		Number uint16 `json:"number"`
+		hidden []int
+	}](Port{})
+	codec.Fits[struct {
+		Visited Visited `json:"visited"`
+	}](Compact{})
+	codec.Fits[struct {
+		Name  Name     `json:"name"`
+		Words []string `json:"words,omitempty"`
+	}](Visited{})
+}

@@ -27,7 +27,7 @@ import (
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name:      "kinds",
 		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Kinds"},
 		Reconcile: reconcile,

@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/thole-dev/thole/sdk/codec"
+import (
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/codec"
+)
 
 // DecodeJSON fills x from JSON; see package codec.
 func (x *Spec) DecodeJSON(r *codec.Reader) {
@@ -68,4 +71,16 @@ func appendJSONStatus(dst []byte, x *Status) ([]byte, error) {
 		}
 	}
 	return codec.CloseObject(dst, at), nil
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Kind   string  `json:"kind"`
+		Object sdk.Raw `json:"object,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Object sdk.Raw `json:"object,omitempty"`
+		New    sdk.Raw `json:"new,omitempty"`
+	}](Status{})
 }

@@ -6,7 +6,7 @@ import "github.com/thole-dev/thole/sdk"
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name:      "values",
 		For:       sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "Values"},
 		Reconcile: reconcile,

@@ -352,3 +352,36 @@ func appendJSONListOfBool(dst []byte, x []bool) []byte {
 	}
 	return codec.CloseArray(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Selectors []Selected `json:"selectors,omitempty"`
+		Parts     [][]string `json:"parts,omitempty"`
+		Prefixes  []string   `json:"prefixes,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Selector *sdk.LabelSelector  `json:"selector"`
+		Labels   []map[string]string `json:"labels"`
+	}](Selected{})
+	codec.Fits[struct {
+		MatchLabels      map[string]string              `json:"matchLabels,omitempty"`
+		MatchExpressions []sdk.LabelSelectorRequirement `json:"matchExpressions,omitempty"`
+	}](sdk.LabelSelector{})
+	codec.Fits[struct {
+		Key      string                    `json:"key"`
+		Operator sdk.LabelSelectorOperator `json:"operator"`
+		Values   []string                  `json:"values,omitempty"`
+	}](sdk.LabelSelectorRequirement{})
+	codec.Fits[struct {
+		Verdicts    []Verdict `json:"verdicts,omitempty"`
+		ChildNames  []string  `json:"childNames,omitempty"`
+		UniqueNames []string  `json:"uniqueNames,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Error    string             `json:"error,omitempty"`
+		Matches  []bool             `json:"matches,omitempty"`
+		Text     string             `json:"text"`
+		Selector *sdk.LabelSelector `json:"selector"`
+	}](Verdict{})
+}

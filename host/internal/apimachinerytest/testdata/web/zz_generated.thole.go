@@ -61,3 +61,15 @@ func appendJSONStatus(dst []byte, x *Status) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Image    string `json:"image"`
+		Replicas int32  `json:"replicas,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Ready   int32  `json:"ready,omitempty"`
+		Address string `json:"address,omitempty"`
+	}](Status{})
+}

@@ -40,11 +40,11 @@ var child = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 
 func init() {
 	sdk.Plugin("echo", "1")
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name:      "echo",
 		For:       sdk.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Echo"},
 		Owns:      []sdk.Kind{child},
-		Warm:      []any{&ConfigMap{}},
+		Warm:      []sdk.Value{&ConfigMap{}},
 		Reconcile: reconcile,
 	})
 }

@@ -288,3 +288,49 @@ func appendJSONOwnerReference(dst []byte, x *sdk.OwnerReference) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Revision int     `json:"revision"`
+		Text     string  `json:"text"`
+		Entries  []Entry `json:"entries,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	}](Entry{})
+	codec.Fits[struct {
+		Revision int `json:"revision,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		sdk.TypeMeta
+		Metadata sdk.ObjectMeta    `json:"metadata"`
+		Data     map[string]string `json:"data"`
+	}](ConfigMap{})
+	codec.Fits[struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}](sdk.TypeMeta{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+}

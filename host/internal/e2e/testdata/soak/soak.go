@@ -67,7 +67,7 @@ func register(reconcile func(*sdk.Request[spec, status]) (sdk.Action, error), re
 		Owns:       []sdk.Kind{child},
 		Reads:      reads,
 		Conditions: sdk.Conditions{Owned: []string{"Stamped"}},
-		Warm:       []any{configMap{}},
+		Warm:       []sdk.Value{configMap{}},
 		Reconcile:  reconcile,
 	})
 }

@@ -33,7 +33,7 @@ func init() {
 				{Target: "Settled", Summarized: []string{"Synced", "Reconciling", "Stalled"}},
 			},
 		},
-		Warm: []any{configMap{}},
+		Warm: []sdk.Value{configMap{}},
 	})
 }
 

@@ -17,7 +17,7 @@ type (
 
 func init() {
 	sdk.Plugin("appliance", "1.0.0")
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name: "appliance",
 		For:  sdk.Kind{APIVersion: "bench.thole.dev/v1", Kind: "Appliance"},
 		Reconcile: func(r *sdk.Request[Spec, Status]) (sdk.Action, error) {

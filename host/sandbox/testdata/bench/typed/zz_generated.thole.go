@@ -435,3 +435,58 @@ func appendJSONServiceStatus(dst []byte, x *appliance.ServiceStatus) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Replicas  int32                  `json:"replicas"`
+		Paused    bool                   `json:"paused,omitempty"`
+		Schedule  string                 `json:"schedule,omitempty"`
+		Selector  map[string]string      `json:"selector,omitempty"`
+		Services  []appliance.Service    `json:"services"`
+		Tolerated []appliance.Toleration `json:"tolerations,omitempty"`
+		Budget    *appliance.Budget      `json:"budget,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Name    string             `json:"name"`
+		Image   string             `json:"image"`
+		Command []string           `json:"command,omitempty"`
+		Env     []appliance.EnvVar `json:"env,omitempty"`
+		Ports   []appliance.Port   `json:"ports,omitempty"`
+		Limits  appliance.Sizes    `json:"limits"`
+	}](appliance.Service{})
+	codec.Fits[struct {
+		Name  string `json:"name"`
+		Value string `json:"value,omitempty"`
+	}](appliance.EnvVar{})
+	codec.Fits[struct {
+		Name   string `json:"name"`
+		Number int32  `json:"number"`
+	}](appliance.Port{})
+	codec.Fits[struct {
+		MilliCPU  int64 `json:"milliCPU"`
+		MemoryMiB int64 `json:"memoryMiB"`
+	}](appliance.Sizes{})
+	codec.Fits[struct {
+		Key     string `json:"key"`
+		Effect  string `json:"effect,omitempty"`
+		Seconds *int64 `json:"seconds,omitempty"`
+	}](appliance.Toleration{})
+	codec.Fits[struct {
+		MinAvailable int32   `json:"minAvailable"`
+		Share        float64 `json:"share"`
+	}](appliance.Budget{})
+	codec.Fits[struct {
+		Phase    string                    `json:"phase,omitempty"`
+		Replicas int32                     `json:"replicas,omitempty"`
+		Digest   string                    `json:"digest,omitempty"`
+		Total    appliance.Sizes           `json:"total"`
+		Services []appliance.ServiceStatus `json:"services,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Name      string `json:"name"`
+		Image     string `json:"image"`
+		Variables int32  `json:"variables"`
+		Address   string `json:"address,omitempty"`
+	}](appliance.ServiceStatus{})
+}

@@ -2,35 +2,18 @@
 package helpers
 
 import (
-	"fmt"
-
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/children"
 )
 
 // Apply passes its parameter on.
-func Apply(r *sdk.Run, object any) { r.Apply(object) }
+func Apply(r *sdk.Run, object sdk.Value) { r.Apply(object) }
 
 // ApplyAll passes the elements of its parameter on.
-func ApplyAll(r *sdk.Run, objects ...any) {
+func ApplyAll(r *sdk.Run, objects ...sdk.Value) {
 	for _, object := range objects {
 		Apply(r, object)
 	}
-}
-
-// ApplyList passes the elements of its parameter on.
-func ApplyList(r *sdk.Run, objects []any) { ApplyAll(r, objects...) }
-
-// Inspect looks at its parameter, and might pass on only values with a codec.
-func Inspect(r *sdk.Run, object any) {
-	if _, isMap := object.(map[string]any); !isMap {
-		r.Apply(object)
-	}
-}
-
-// Log uses its parameter elsewhere too.
-func Log(r *sdk.Run, object any) {
-	_ = fmt.Sprint(object)
-	r.Apply(object)
 }
 
 // Get reads an object of any type.
@@ -47,17 +30,17 @@ func list[L any](r *sdk.Run, query sdk.Query) (objects L, err error) {
 	return objects, err
 }
 
-// InspectType looks at its type parameter.
-func InspectType[T any](r *sdk.Run, object T) {
-	switch any(object).(type) {
-	case map[string]any:
-	default:
-		r.Apply(object)
-	}
-}
-
 // Store has the type parameter of its methods.
 type Store[T any] struct{ Run *sdk.Run }
 
 // Put is a method of a generic type.
 func (s Store[T]) Put(value T) { s.Run.SetMemo(value) }
+
+// Group applies to a group of children.
+type Group struct {
+	children.Group
+	Run *sdk.Run
+}
+
+// Add is another way to [children.Group.Apply].
+func (g Group) Add(object sdk.Value) { g.Apply(g.Run, object) }

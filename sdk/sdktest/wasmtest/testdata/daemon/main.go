@@ -23,7 +23,7 @@ var byOwner = sdk.IndexBy("by-owner", maps, func(x *sdk.Indexing) error {
 })
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name: "daemon", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Site"},
 		Reads: []sdk.Kind{maps}, Indexes: []sdk.Index{byOwner},
 		Reconcile: reconcile,

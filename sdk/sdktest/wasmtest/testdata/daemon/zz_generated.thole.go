@@ -291,3 +291,48 @@ func appendJSONOwnerReference(dst []byte, x *sdk.OwnerReference) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Do string `json:"do,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Steps int    `json:"steps,omitempty"`
+		Count int    `json:"count,omitempty"`
+		Text  string `json:"text,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Steps int `json:"steps"`
+	}](State{})
+	codec.Fits[struct {
+		Steps int    `json:"steps"`
+		Count int    `json:"count"`
+		Text  string `json:"text,omitempty"`
+	}](Signal{})
+	codec.Fits[struct {
+		Metadata sdk.ObjectMeta    `json:"metadata"`
+		Data     map[string]string `json:"data,omitempty"`
+	}](ConfigMap{})
+	codec.Fits[struct {
+		Name              string               `json:"name,omitempty"`
+		Namespace         string               `json:"namespace,omitempty"`
+		UID               string               `json:"uid,omitempty"`
+		ResourceVersion   string               `json:"resourceVersion,omitempty"`
+		Generation        int64                `json:"generation,omitempty"`
+		CreationTimestamp sdk.Time             `json:"creationTimestamp,omitempty"`
+		DeletionTimestamp sdk.Time             `json:"deletionTimestamp,omitempty"`
+		Labels            map[string]string    `json:"labels,omitempty"`
+		Annotations       map[string]string    `json:"annotations,omitempty"`
+		Finalizers        []string             `json:"finalizers,omitempty"`
+		OwnerReferences   []sdk.OwnerReference `json:"ownerReferences,omitempty"`
+	}](sdk.ObjectMeta{})
+	codec.Fits[struct {
+		APIVersion         string `json:"apiVersion"`
+		Kind               string `json:"kind"`
+		Name               string `json:"name"`
+		UID                string `json:"uid"`
+		Controller         bool   `json:"controller,omitempty"`
+		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
+	}](sdk.OwnerReference{})
+}

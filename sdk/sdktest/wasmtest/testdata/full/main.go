@@ -48,7 +48,7 @@ func init() {
 	sdk.Register(sdk.Controller[spec, status]{
 		Name: "full", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Full"}, Owns: []sdk.Kind{maps},
 		Indexes:   []sdk.Index{{Name: "key", Kind: maps, Field: "data.k"}},
-		Reconcile: reconcile, Interval: time.Minute, Warm: []any{configMap{}},
+		Reconcile: reconcile, Interval: time.Minute, Warm: []sdk.Value{configMap{}},
 		Processors: []sdk.Processor[spec, status]{process},
 		IntervalOf: func(r *request) time.Duration { return r.Spec.Every.Duration },
 		Conditions: sdk.Conditions{

@@ -53,3 +53,14 @@ func appendJSONStatus(dst []byte, x *Status) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Subject string `json:"subject"`
+		Text    []byte `json:"text"`
+	}](Spec{})
+	codec.Fits[struct {
+		Result string `json:"result,omitempty"`
+	}](Status{})
+}

@@ -35,7 +35,7 @@ func init() {
 	h.OnField("scale", "status.replicas", note).When(func(c *call) bool { return c.Status.Replicas > 0 })
 	h.OnEvent("event", broken)
 	h.OnDelete("delete", note)
-	sdk.RegisterGenerated(h.Controller(sdk.Controller[Spec, Status]{
+	sdk.Register(h.Controller(sdk.Controller[Spec, Status]{
 		Name: "handlers", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Site"},
 	}))
 }

@@ -69,3 +69,16 @@ func appendJSONStatus(dst []byte, x *Status) []byte {
 	}
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Title    string `json:"title,omitempty"`
+		Replicas int    `json:"replicas,omitempty"`
+		Fail     bool   `json:"fail,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Calls    string `json:"calls,omitempty"`
+		Replicas int    `json:"replicas,omitempty"`
+	}](Status{})
+}

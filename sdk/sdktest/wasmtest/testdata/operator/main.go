@@ -44,9 +44,9 @@ func init() {
 	kind := sdk.Kind{APIVersion: "example.com/v1", Kind: "Site"}
 	retry := sdk.RetryPolicy{Initial: time.Minute, Factor: 1}
 	r := operator.Reconciler[Spec, Status]{Reconcile: reconcile, Dequeue: func(*request, operator.Pending) bool { return false }}
-	sdk.RegisterGenerated(r.Controller(sdk.Controller[Spec, Status]{Name: "reconciler", For: kind, Retry: retry}))
+	sdk.Register(r.Controller(sdk.Controller[Spec, Status]{Name: "reconciler", For: kind, Retry: retry}))
 	w := operator.Watcher[Spec, Status]{Opinionated: true, Add: note("add"), Update: update, Delete: note("delete"), Sync: note("sync")}
-	sdk.RegisterGenerated(w.Controller(sdk.Controller[Spec, Status]{
+	sdk.Register(w.Controller(sdk.Controller[Spec, Status]{
 		Name: "watcher", For: kind, Retry: retry, Conditions: sdk.Conditions{Target: "Watched"},
 	}))
 }

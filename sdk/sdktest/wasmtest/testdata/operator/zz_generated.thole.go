@@ -101,3 +101,20 @@ func appendJSONPatch(dst []byte, x *patch) []byte {
 	dst = appendJSONSpec(dst, &x.Spec)
 	return codec.CloseObject(dst, at)
 }
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Title string `json:"title,omitempty"`
+		Fail  bool   `json:"fail,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Calls string `json:"calls,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Title string `json:"title"`
+	}](State{})
+	codec.Fits[struct {
+		Spec Spec `json:"spec"`
+	}](patch{})
+}

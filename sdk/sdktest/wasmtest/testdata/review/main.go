@@ -15,7 +15,7 @@ import (
 var maps = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name: "review", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Site"},
 		Reads:     []sdk.Kind{maps},
 		Reconcile: func(*sdk.Request[Spec, Status]) (sdk.Action, error) { return sdk.AwaitChange(), nil },

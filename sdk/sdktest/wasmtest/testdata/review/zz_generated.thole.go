@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/thole-dev/thole/sdk/codec"
+import (
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/codec"
+)
 
 // DecodeJSON fills x from JSON; see package codec.
 func (x *Spec) DecodeJSON(r *codec.Reader) {
@@ -174,4 +177,28 @@ func appendJSONConfigMap(dst []byte, x *ConfigMap) []byte {
 		dst = codec.AppendStringMap(dst, x.Data)
 	}
 	return codec.CloseObject(dst, at)
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Do       string  `json:"do,omitempty"`
+		Replicas int     `json:"replicas,omitempty"`
+		Ports    []Port  `json:"ports,omitempty"`
+		Deep     sdk.Raw `json:"deep,omitempty"`
+	}](Spec{})
+	codec.Fits[struct {
+		Name string `json:"name,omitempty"`
+		Port int    `json:"port,omitempty"`
+	}](Port{})
+	codec.Fits[struct {
+		Ready bool `json:"ready,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		Action string `json:"action,omitempty"`
+		Size   int    `json:"size,omitempty"`
+	}](BetaSpec{})
+	codec.Fits[struct {
+		Data map[string]string `json:"data,omitempty"`
+	}](ConfigMap{})
 }

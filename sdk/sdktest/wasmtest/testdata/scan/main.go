@@ -15,7 +15,7 @@ import (
 var labs = sdk.Kind{APIVersion: "example.com/v1", Kind: "Lab"}
 
 func init() {
-	sdk.RegisterGenerated(sdk.Controller[Spec, Status]{
+	sdk.Register(sdk.Controller[Spec, Status]{
 		Name: "scan", For: labs, Reconcile: reconcile,
 		Indexes: []sdk.Index{{Name: "phase", Kind: labs, Field: "status.phase"}},
 		Gauges:  []sdk.Gauge{{Name: "phase", Field: "status.phase"}},

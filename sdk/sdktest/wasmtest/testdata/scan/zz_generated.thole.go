@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/thole-dev/thole/sdk/codec"
+import (
+	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/codec"
+)
 
 // DecodeJSON fills x from JSON; see package codec.
 func (x *Spec) DecodeJSON(r *codec.Reader) {
@@ -112,4 +115,23 @@ func appendJSONConfig(dst []byte, x *Config) []byte {
 		dst = codec.AppendString(dst, x.Do)
 	}
 	return codec.CloseObject(dst, at)
+}
+
+// This does not compile if a struct has changed: run `thole generate`.
+func _() {
+	codec.Fits[struct {
+		Start sdk.Time `json:"start"`
+	}](Spec{})
+	codec.Fits[struct {
+		Phase string `json:"phase,omitempty"`
+		By    string `json:"by,omitempty"`
+		Runs  int    `json:"runs,omitempty"`
+	}](Status{})
+	codec.Fits[struct {
+		By   string `json:"by"`
+		Kept int    `json:"kept,omitempty"`
+	}](Signal{})
+	codec.Fits[struct {
+		Do string `json:"do,omitempty"`
+	}](Config{})
 }
