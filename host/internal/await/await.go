@@ -19,7 +19,7 @@ import (
 // Limit is how long to wait for something that takes a second on an idle
 // machine. Only a test that fails waits for so long. So the limit suits a machine
 // that is ten times slower and busy with other work.
-const Limit = 2 * time.Minute
+const Limit = 5 * time.Minute
 
 // Until blocks until done returns true, for [Limit] at most. what describes the
 // expected state in the message of a test that fails.

@@ -18,7 +18,7 @@ import (
 
 // patience is how long a line may take that needs a build: 10 s on a machine
 // at rest.
-const patience = 3 * await.Limit
+const patience = 2 * await.Limit
 
 // terminal is a program in a pseudo-terminal, as the person in front of it.
 type terminal struct {
