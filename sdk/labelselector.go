@@ -19,9 +19,11 @@ import (
 //
 // Decoding accepts any selector with members of the right types; see
 // [LabelSelector.Validate].
+// +structType=atomic
 type LabelSelector struct {
 	// MatchLabels are labels with the values that they must have.
-	MatchLabels      map[string]string          `json:"matchLabels,omitempty"`
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// +listType=atomic
 	MatchExpressions []LabelSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
@@ -30,6 +32,7 @@ type LabelSelectorRequirement struct {
 	Key      string                `json:"key"`
 	Operator LabelSelectorOperator `json:"operator"`
 	// Values are one or more for In and NotIn, and none for Exists and DoesNotExist.
+	// +listType=atomic
 	Values []string `json:"values,omitempty"`
 }
 

@@ -33,21 +33,26 @@ type TypeMeta = abi.TypeMeta
 // ObjectMeta is the metadata of an object. In an object to apply, set only the
 // fields that shall be applied.
 type ObjectMeta struct {
-	Name              string            `json:"name,omitempty"`
-	Namespace         string            `json:"namespace,omitempty"`
-	UID               string            `json:"uid,omitempty"`
-	ResourceVersion   string            `json:"resourceVersion,omitempty"`
-	Generation        int64             `json:"generation,omitempty"`
+	Name            string `json:"name,omitempty"`
+	Namespace       string `json:"namespace,omitempty"`
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Generation      int64  `json:"generation,omitempty"`
+	// +nullable
 	CreationTimestamp Time              `json:"creationTimestamp,omitempty"`
 	DeletionTimestamp Time              `json:"deletionTimestamp,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Annotations       map[string]string `json:"annotations,omitempty"`
-	Finalizers        []string          `json:"finalizers,omitempty"`
-	OwnerReferences   []OwnerReference  `json:"ownerReferences,omitempty"`
+	// +listType=set
+	Finalizers []string `json:"finalizers,omitempty"`
+	// +listType=map
+	// +listMapKey=uid
+	OwnerReferences []OwnerReference `json:"ownerReferences,omitempty"`
 }
 
 // OwnerReference refers to an owner in the same namespace. The host adds a
 // reference to the primary to every object of a kind in Owns.
+// +structType=atomic
 type OwnerReference struct {
 	APIVersion         string `json:"apiVersion"`
 	Kind               string `json:"kind"`

@@ -25,6 +25,11 @@
 // of Kubernetes, as PodSecurityContext is not SecurityContext. A type that several kinds
 // have is in the package of the one that it is about, or in package shared.
 //
+// Comments such as +required and +listType=map are for `thole generate crd`: in the CRD of
+// a kind whose spec has such a type, the same members are required and have the same
+// defaults as in the API of Kubernetes, and lists and maps are merged by server-side apply
+// in the same way.
+//
 // Metadata is [github.com/thole-dev/thole/sdk.ObjectMeta], which has no managedFields
 // and no generateName. Members that the types do not have are ignored. To change an
 // object that others write, apply only the fields that are yours, and not the object

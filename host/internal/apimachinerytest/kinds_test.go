@@ -22,20 +22,23 @@ import (
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
-// kinds are those with types in sdk/kubernetes, by their group.
+// kinds are those with types in sdk/kubernetes, by their API version.
 var kinds = map[string][]string{
-	"":                          {"ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"},
-	"apps":                      {"DaemonSet", "Deployment", "StatefulSet"},
-	"batch":                     {"CronJob", "Job"},
-	"networking.k8s.io":         {"Ingress", "NetworkPolicy"},
-	"rbac.authorization.k8s.io": {"Role", "RoleBinding"},
+	"v1":                           {"ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"},
+	"apps/v1":                      {"DaemonSet", "Deployment", "StatefulSet"},
+	"autoscaling/v2":               {"HorizontalPodAutoscaler"},
+	"batch/v1":                     {"CronJob", "Job"},
+	"coordination.k8s.io/v1":       {"Lease"},
+	"networking.k8s.io/v1":         {"Ingress", "NetworkPolicy"},
+	"policy/v1":                    {"PodDisruptionBudget"},
+	"rbac.authorization.k8s.io/v1": {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"},
 }
 
 // eachKind runs a test for each kind.
 func eachKind(t *testing.T, test func(*testing.T, schema.GroupVersionKind)) {
-	for _, group := range slices.Sorted(maps.Keys(kinds)) {
-		for _, kind := range kinds[group] {
-			t.Run(kind, func(t *testing.T) { test(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}) })
+	for _, version := range slices.Sorted(maps.Keys(kinds)) {
+		for _, kind := range kinds[version] {
+			t.Run(kind, func(t *testing.T) { test(t, schema.FromAPIVersionAndKind(version, kind)) })
 		}
 	}
 }
@@ -99,7 +102,8 @@ func withUnknown(t *testing.T, object string) []byte {
 func TestNewObjectHasOnlyWhatIsRequired(t *testing.T) {
 	p := kindsPlugin{load(t, "kinds")}
 	required := map[string]string{
-		"RoleBinding": `,"roleRef":{"apiGroup":"","kind":"","name":""}`,
+		"ClusterRoleBinding": `,"roleRef":{"apiGroup":"","kind":"","name":""}`,
+		"RoleBinding":        `,"roleRef":{"apiGroup":"","kind":"","name":""}`,
 	}
 	eachKind(t, func(t *testing.T, kind schema.GroupVersionKind) {
 		_, created := p.again(t, kind.Kind, []byte(`{}`))

@@ -22,6 +22,7 @@ type structure struct {
 	schema string // the name of its schema
 	name   string // in Kubernetes
 	fields []*field
+	atomic bool // server-side apply has one owner for all of it
 
 	pkg  string // the package that it is in
 	root bool   // it is marked, and gets a codec with all that it consists of
@@ -33,6 +34,9 @@ type field struct {
 	json   string
 	always bool // it is written even if it is zero
 	typ    *typ
+	// markers are those of controller-tools for what the type does not say, without the
+	// plus sign.
+	markers []string
 }
 
 // typ is the type of a field, or of its elements.
@@ -88,7 +92,7 @@ func (m *model) add(schema string, t reflect.Type) error {
 	if p == nil || p.Type != "object" {
 		return fmt.Errorf("%s is no object in the OpenAPI", schema)
 	}
-	s := &structure{schema: schema, name: path.Ext(schema)[1:]}
+	s := &structure{schema: schema, name: path.Ext(schema)[1:], atomic: p.MapType == "atomic"}
 	m.structs[schema], m.order = s, append(m.order, schema)
 	for _, g := range goFields(t) {
 		name, options, _ := strings.Cut(g.Tag.Get("json"), ",")
@@ -100,12 +104,38 @@ func (m *model) add(schema string, t reflect.Type) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", schema, name, err)
 		}
-		s.fields = append(s.fields, &field{name: g.Name, json: name, always: !strings.Contains(options, "omitempty"), typ: typ})
+		f := &field{name: g.Name, json: name, always: !strings.Contains(options, "omitempty"), typ: typ}
+		f.markers = described.markers(slices.Contains(p.Required, name), f)
+		s.fields = append(s.fields, f)
 	}
 	if len(s.fields) != len(p.Properties) {
 		return fmt.Errorf("%s has %d fields, and %d of them in k8s.io/api: require the version of the API server in go.mod", schema, len(p.Properties), len(s.fields))
 	}
 	return nil
+}
+
+// markers returns the markers of a field with that schema. Those for what is required are
+// complete: the tag of a field does not say it.
+func (p *property) markers(required bool, f *field) (all []string) {
+	if required {
+		all = append(all, "required")
+	} else {
+		all = append(all, "optional")
+	}
+	// A field that is always written has a default only because its type has a zero value.
+	if isScalar := p.reference() == "" && p.Type != "object" && p.Type != "array"; p.Default != nil && isScalar && !f.always {
+		all = append(all, "default="+string(p.Default))
+	}
+	if p.ListType != "" {
+		all = append(all, "listType="+p.ListType)
+	}
+	for _, key := range p.ListKeys {
+		all = append(all, "listMapKey="+key)
+	}
+	if p.MapType != "" {
+		all = append(all, "mapType="+p.MapType)
+	}
+	return all
 }
 
 // goFields returns the fields of a struct in JSON, with those of embedded structs.
@@ -166,10 +196,7 @@ func (m *model) collection(prefix string, elements *property, g reflect.Type) (*
 func (m *model) place() error {
 	seeds := map[string]string{} // the package by the name of the schema
 	for _, p := range Packages {
-		for _, name := range []string{p.Kind.Kind, p.Part} {
-			if name == "" {
-				continue
-			}
+		for _, name := range append([]string{p.Kind.Kind}, p.Parts...) {
 			schema, err := m.named(name)
 			if err != nil {
 				return err

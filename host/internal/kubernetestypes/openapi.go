@@ -30,7 +30,12 @@ type property struct {
 	Items      *property
 	Values     *property `json:"additionalProperties"`
 	AllOf      []*property
-	Ref        string                    `json:"$ref"`
+	Ref        string `json:"$ref"`
+	Required   []string
+	Default    json.RawMessage
+	ListType   string                    `json:"x-kubernetes-list-type"`
+	ListKeys   []string                  `json:"x-kubernetes-list-map-keys"`
+	MapType    string                    `json:"x-kubernetes-map-type"`
 	Kinds      []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
 

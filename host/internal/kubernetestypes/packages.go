@@ -11,8 +11,8 @@ import (
 type Package struct {
 	// Kind is the kind of the package.
 	Kind schema.GroupVersionKind
-	// Part is a type of the package that the kind does not consist of, but others do.
-	Part string
+	// Parts are types that belong to the kind, and that other kinds consist of, too.
+	Parts []string
 	// Short are the names that lose the kind in them: "PodSpec" is pod.Spec. If it is
 	// nil, all of them do.
 	Short []string
@@ -22,9 +22,9 @@ type Package struct {
 var Packages = []Package{
 	{Kind: kind("", "ConfigMap")},
 	{Kind: kind("", "Namespace")},
-	{Kind: kind("", "PersistentVolumeClaim"), Part: "PersistentVolumeClaimTemplate"},
+	{Kind: kind("", "PersistentVolumeClaim"), Parts: []string{"PersistentVolumeClaimTemplate"}},
 	{
-		Kind: kind("", "Pod"), Part: "PodTemplateSpec",
+		Kind: kind("", "Pod"), Parts: []string{"PodTemplateSpec"},
 		// Without it, SecurityContext and PodSecurityContext would have one name, and
 		// the types of an affinity names of two forms.
 		Short: []string{"PodSpec", "PodStatus", "PodCondition", "PodTemplateSpec"},
@@ -35,12 +35,17 @@ var Packages = []Package{
 	{Kind: kind("apps", "DaemonSet")},
 	{Kind: kind("apps", "Deployment")},
 	{Kind: kind("apps", "StatefulSet")},
+	{Kind: schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}},
 	{Kind: kind("batch", "CronJob")},
-	{Kind: kind("batch", "Job"), Part: "JobTemplateSpec"},
+	{Kind: kind("batch", "Job"), Parts: []string{"JobTemplateSpec"}},
+	{Kind: kind("coordination.k8s.io", "Lease")},
 	{Kind: kind("networking.k8s.io", "Ingress")},
 	{Kind: kind("networking.k8s.io", "NetworkPolicy")},
-	{Kind: kind("rbac.authorization.k8s.io", "Role")},
-	{Kind: kind("rbac.authorization.k8s.io", "RoleBinding")},
+	{Kind: kind("policy", "PodDisruptionBudget")},
+	{Kind: kind("rbac.authorization.k8s.io", "ClusterRole")},
+	{Kind: kind("rbac.authorization.k8s.io", "ClusterRoleBinding")},
+	{Kind: kind("rbac.authorization.k8s.io", "Role"), Parts: []string{"PolicyRule"}},
+	{Kind: kind("rbac.authorization.k8s.io", "RoleBinding"), Parts: []string{"RoleRef", "Subject"}},
 }
 
 func kind(group, name string) schema.GroupVersionKind {

@@ -74,20 +74,37 @@ func (w *writer) structure(s *structure) {
 		of = "that of"
 	}
 	w.line("\n// %s is %s the Kubernetes API.", w.nameOf(s), of)
+	if s.atomic {
+		w.line("// +structType=atomic")
+	}
 	if s.root {
 		w.line("//\n//thole:compact")
 	}
 	w.line("type %s struct {", w.nameOf(s))
 	isKind := len(w.schemas.byName[s.schema].Kinds) > 0
 	if isKind {
-		w.line("sdk.TypeMeta")
+		w.line("sdk.TypeMeta `json:\",inline\"`")
 	}
 	for _, f := range s.fields {
 		if !isKind || f.json != "apiVersion" && f.json != "kind" {
+			w.markers(f, isKind)
 			w.line("%s %s `json:%q`", f.name, w.typ(f.typ), f.json+option(f, isKind))
 		}
 	}
 	w.line("}")
+}
+
+// markers writes the markers of a field, without those that say what its tag says.
+func (w *writer) markers(f *field, ofKind bool) {
+	implied := "optional"
+	if option(f, ofKind) == "" {
+		implied = "required"
+	}
+	for _, marker := range f.markers {
+		if marker != implied {
+			w.line("// +%s", marker)
+		}
+	}
 }
 
 // option returns the option of the tag of a field. As in k8s.io/api, some scalars and

@@ -22,7 +22,8 @@ func New(name string) ConfigMap {
 //
 //thole:compact
 type ConfigMap struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata   sdk.ObjectMeta    `json:"metadata"`
 	Immutable  *bool             `json:"immutable,omitempty"`
 	Data       map[string]string `json:"data,omitempty"`

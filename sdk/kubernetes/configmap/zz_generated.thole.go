@@ -57,11 +57,11 @@ func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata   sdk.ObjectMeta    `json:"metadata"`
-		Immutable  *bool             `json:"immutable,omitempty"`
-		Data       map[string]string `json:"data,omitempty"`
-		BinaryData map[string][]byte `json:"binaryData,omitempty"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta    `json:"metadata"`
+		Immutable    *bool             `json:"immutable,omitempty"`
+		Data         map[string]string `json:"data,omitempty"`
+		BinaryData   map[string][]byte `json:"binaryData,omitempty"`
 	}](ConfigMap{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

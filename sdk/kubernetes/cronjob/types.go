@@ -24,10 +24,12 @@ func New(name string) CronJob {
 //
 //thole:compact
 type CronJob struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
-	Spec     Spec           `json:"spec,omitzero"`
-	Status   Status         `json:"status,omitzero"`
+	// +required
+	Spec   Spec   `json:"spec,omitzero"`
+	Status Status `json:"status,omitzero"`
 }
 
 // Spec is CronJobSpec of the Kubernetes API.
@@ -44,6 +46,7 @@ type Spec struct {
 
 // Status is CronJobStatus of the Kubernetes API.
 type Status struct {
+	// +listType=atomic
 	Active             []shared.ObjectReference `json:"active,omitempty"`
 	LastScheduleTime   sdk.Time                 `json:"lastScheduleTime,omitempty"`
 	LastSuccessfulTime sdk.Time                 `json:"lastSuccessfulTime,omitempty"`

@@ -23,7 +23,8 @@ func New(name string) DaemonSet {
 //
 //thole:compact
 type DaemonSet struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -31,6 +32,7 @@ type DaemonSet struct {
 
 // Spec is DaemonSetSpec of the Kubernetes API.
 type Spec struct {
+	// +required
 	Selector             *sdk.LabelSelector `json:"selector,omitempty"`
 	Template             pod.TemplateSpec   `json:"template"`
 	UpdateStrategy       UpdateStrategy     `json:"updateStrategy,omitzero"`
@@ -52,16 +54,18 @@ type RollingUpdate struct {
 
 // Status is DaemonSetStatus of the Kubernetes API.
 type Status struct {
-	CurrentNumberScheduled int32       `json:"currentNumberScheduled"`
-	NumberMisscheduled     int32       `json:"numberMisscheduled"`
-	DesiredNumberScheduled int32       `json:"desiredNumberScheduled"`
-	NumberReady            int32       `json:"numberReady"`
-	ObservedGeneration     int64       `json:"observedGeneration,omitempty"`
-	UpdatedNumberScheduled int32       `json:"updatedNumberScheduled,omitempty"`
-	NumberAvailable        int32       `json:"numberAvailable,omitempty"`
-	NumberUnavailable      int32       `json:"numberUnavailable,omitempty"`
-	CollisionCount         *int32      `json:"collisionCount,omitempty"`
-	Conditions             []Condition `json:"conditions,omitempty"`
+	CurrentNumberScheduled int32  `json:"currentNumberScheduled"`
+	NumberMisscheduled     int32  `json:"numberMisscheduled"`
+	DesiredNumberScheduled int32  `json:"desiredNumberScheduled"`
+	NumberReady            int32  `json:"numberReady"`
+	ObservedGeneration     int64  `json:"observedGeneration,omitempty"`
+	UpdatedNumberScheduled int32  `json:"updatedNumberScheduled,omitempty"`
+	NumberAvailable        int32  `json:"numberAvailable,omitempty"`
+	NumberUnavailable      int32  `json:"numberUnavailable,omitempty"`
+	CollisionCount         *int32 `json:"collisionCount,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []Condition `json:"conditions,omitempty"`
 }
 
 // Condition is DaemonSetCondition of the Kubernetes API.

@@ -23,7 +23,8 @@ func New(name string) Deployment {
 //
 //thole:compact
 type Deployment struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -31,7 +32,8 @@ type Deployment struct {
 
 // Spec is DeploymentSpec of the Kubernetes API.
 type Spec struct {
-	Replicas                *int32             `json:"replicas,omitempty"`
+	Replicas *int32 `json:"replicas,omitempty"`
+	// +required
 	Selector                *sdk.LabelSelector `json:"selector,omitempty"`
 	Template                pod.TemplateSpec   `json:"template"`
 	Strategy                Strategy           `json:"strategy,omitzero"`
@@ -55,15 +57,17 @@ type RollingUpdate struct {
 
 // Status is DeploymentStatus of the Kubernetes API.
 type Status struct {
-	ObservedGeneration  int64       `json:"observedGeneration,omitempty"`
-	Replicas            int32       `json:"replicas,omitempty"`
-	UpdatedReplicas     int32       `json:"updatedReplicas,omitempty"`
-	ReadyReplicas       int32       `json:"readyReplicas,omitempty"`
-	AvailableReplicas   int32       `json:"availableReplicas,omitempty"`
-	UnavailableReplicas int32       `json:"unavailableReplicas,omitempty"`
-	TerminatingReplicas *int32      `json:"terminatingReplicas,omitempty"`
-	Conditions          []Condition `json:"conditions,omitempty"`
-	CollisionCount      *int32      `json:"collisionCount,omitempty"`
+	ObservedGeneration  int64  `json:"observedGeneration,omitempty"`
+	Replicas            int32  `json:"replicas,omitempty"`
+	UpdatedReplicas     int32  `json:"updatedReplicas,omitempty"`
+	ReadyReplicas       int32  `json:"readyReplicas,omitempty"`
+	AvailableReplicas   int32  `json:"availableReplicas,omitempty"`
+	UnavailableReplicas int32  `json:"unavailableReplicas,omitempty"`
+	TerminatingReplicas *int32 `json:"terminatingReplicas,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions     []Condition `json:"conditions,omitempty"`
+	CollisionCount *int32      `json:"collisionCount,omitempty"`
 }
 
 // Condition is DeploymentCondition of the Kubernetes API.

@@ -129,10 +129,10 @@ func (x *Condition) VisitJSON(v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Spec     Spec           `json:"spec,omitzero"`
-		Status   Status         `json:"status,omitzero"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Spec         Spec           `json:"spec,omitzero"`
+		Status       Status         `json:"status,omitzero"`
 	}](Deployment{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

@@ -23,7 +23,8 @@ func New(name string) Ingress {
 //
 //thole:compact
 type Ingress struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -33,8 +34,10 @@ type Ingress struct {
 type Spec struct {
 	IngressClassName *string  `json:"ingressClassName,omitempty"`
 	DefaultBackend   *Backend `json:"defaultBackend,omitempty"`
-	TLS              []TLS    `json:"tls,omitempty"`
-	Rules            []Rule   `json:"rules,omitempty"`
+	// +listType=atomic
+	TLS []TLS `json:"tls,omitempty"`
+	// +listType=atomic
+	Rules []Rule `json:"rules,omitempty"`
 }
 
 // Backend is IngressBackend of the Kubernetes API.
@@ -50,6 +53,7 @@ type ServiceBackend struct {
 }
 
 // ServiceBackendPort is that of the Kubernetes API.
+// +structType=atomic
 type ServiceBackendPort struct {
 	Name   string `json:"name,omitempty"`
 	Number int32  `json:"number,omitempty"`
@@ -57,6 +61,7 @@ type ServiceBackendPort struct {
 
 // TLS is IngressTLS of the Kubernetes API.
 type TLS struct {
+	// +listType=atomic
 	Hosts      []string `json:"hosts,omitempty"`
 	SecretName string   `json:"secretName,omitempty"`
 }
@@ -69,12 +74,15 @@ type Rule struct {
 
 // HTTPRuleValue is HTTPIngressRuleValue of the Kubernetes API.
 type HTTPRuleValue struct {
+	// +required
+	// +listType=atomic
 	Paths []HTTPPath `json:"paths,omitempty"`
 }
 
 // HTTPPath is HTTPIngressPath of the Kubernetes API.
 type HTTPPath struct {
-	Path     string  `json:"path,omitempty"`
+	Path string `json:"path,omitempty"`
+	// +required
 	PathType *string `json:"pathType,omitempty"`
 	Backend  Backend `json:"backend"`
 }
@@ -86,14 +94,16 @@ type Status struct {
 
 // LoadBalancerStatus is IngressLoadBalancerStatus of the Kubernetes API.
 type LoadBalancerStatus struct {
+	// +listType=atomic
 	Ingress []LoadBalancerIngress `json:"ingress,omitempty"`
 }
 
 // LoadBalancerIngress is IngressLoadBalancerIngress of the Kubernetes API.
 type LoadBalancerIngress struct {
-	IP       string       `json:"ip,omitempty"`
-	Hostname string       `json:"hostname,omitempty"`
-	Ports    []PortStatus `json:"ports,omitempty"`
+	IP       string `json:"ip,omitempty"`
+	Hostname string `json:"hostname,omitempty"`
+	// +listType=atomic
+	Ports []PortStatus `json:"ports,omitempty"`
 }
 
 // PortStatus is IngressPortStatus of the Kubernetes API.

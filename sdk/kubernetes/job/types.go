@@ -49,13 +49,16 @@ type Spec struct {
 
 // PodFailurePolicy is that of the Kubernetes API.
 type PodFailurePolicy struct {
+	// +required
+	// +listType=atomic
 	Rules []PodFailurePolicyRule `json:"rules,omitempty"`
 }
 
 // PodFailurePolicyRule is that of the Kubernetes API.
 type PodFailurePolicyRule struct {
-	Action          string                                   `json:"action"`
-	OnExitCodes     *PodFailurePolicyOnExitCodesRequirement  `json:"onExitCodes,omitempty"`
+	Action      string                                  `json:"action"`
+	OnExitCodes *PodFailurePolicyOnExitCodesRequirement `json:"onExitCodes,omitempty"`
+	// +listType=atomic
 	OnPodConditions []PodFailurePolicyOnPodConditionsPattern `json:"onPodConditions,omitempty"`
 }
 
@@ -63,17 +66,22 @@ type PodFailurePolicyRule struct {
 type PodFailurePolicyOnExitCodesRequirement struct {
 	ContainerName *string `json:"containerName,omitempty"`
 	Operator      string  `json:"operator"`
-	Values        []int32 `json:"values,omitempty"`
+	// +required
+	// +listType=set
+	Values []int32 `json:"values,omitempty"`
 }
 
 // PodFailurePolicyOnPodConditionsPattern is that of the Kubernetes API.
 type PodFailurePolicyOnPodConditionsPattern struct {
-	Type   string `json:"type"`
+	Type string `json:"type"`
+	// +optional
 	Status string `json:"status"`
 }
 
 // SuccessPolicy is that of the Kubernetes API.
 type SuccessPolicy struct {
+	// +required
+	// +listType=atomic
 	Rules []SuccessPolicyRule `json:"rules,omitempty"`
 }
 
@@ -87,7 +95,8 @@ type SuccessPolicyRule struct {
 //
 //thole:compact
 type Job struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -95,6 +104,7 @@ type Job struct {
 
 // Status is JobStatus of the Kubernetes API.
 type Status struct {
+	// +listType=atomic
 	Conditions              []Condition              `json:"conditions,omitempty"`
 	StartTime               sdk.Time                 `json:"startTime,omitempty"`
 	CompletionTime          sdk.Time                 `json:"completionTime,omitempty"`
@@ -120,6 +130,8 @@ type Condition struct {
 
 // UncountedTerminatedPods is that of the Kubernetes API.
 type UncountedTerminatedPods struct {
+	// +listType=set
 	Succeeded []string `json:"succeeded,omitempty"`
-	Failed    []string `json:"failed,omitempty"`
+	// +listType=set
+	Failed []string `json:"failed,omitempty"`
 }

@@ -273,10 +273,10 @@ func _() {
 		Values   []string                  `json:"values,omitempty"`
 	}](sdk.LabelSelectorRequirement{})
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Spec     Spec           `json:"spec,omitzero"`
-		Status   Status         `json:"status,omitzero"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Spec         Spec           `json:"spec,omitzero"`
+		Status       Status         `json:"status,omitzero"`
 	}](Job{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

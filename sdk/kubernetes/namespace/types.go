@@ -22,7 +22,8 @@ func New(name string) Namespace {
 //
 //thole:compact
 type Namespace struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -30,12 +31,15 @@ type Namespace struct {
 
 // Spec is NamespaceSpec of the Kubernetes API.
 type Spec struct {
+	// +listType=atomic
 	Finalizers []string `json:"finalizers,omitempty"`
 }
 
 // Status is NamespaceStatus of the Kubernetes API.
 type Status struct {
-	Phase      string      `json:"phase,omitempty"`
+	Phase string `json:"phase,omitempty"`
+	// +listType=map
+	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 

@@ -22,23 +22,30 @@ func New(name string) NetworkPolicy {
 //
 //thole:compact
 type NetworkPolicy struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 }
 
 // Spec is NetworkPolicySpec of the Kubernetes API.
 type Spec struct {
+	// +optional
 	PodSelector sdk.LabelSelector `json:"podSelector"`
-	Ingress     []IngressRule     `json:"ingress,omitempty"`
-	Egress      []EgressRule      `json:"egress,omitempty"`
-	PolicyTypes []string          `json:"policyTypes,omitempty"`
+	// +listType=atomic
+	Ingress []IngressRule `json:"ingress,omitempty"`
+	// +listType=atomic
+	Egress []EgressRule `json:"egress,omitempty"`
+	// +listType=atomic
+	PolicyTypes []string `json:"policyTypes,omitempty"`
 }
 
 // IngressRule is NetworkPolicyIngressRule of the Kubernetes API.
 type IngressRule struct {
+	// +listType=atomic
 	Ports []Port `json:"ports,omitempty"`
-	From  []Peer `json:"from,omitempty"`
+	// +listType=atomic
+	From []Peer `json:"from,omitempty"`
 }
 
 // Port is NetworkPolicyPort of the Kubernetes API.
@@ -57,12 +64,15 @@ type Peer struct {
 
 // IPBlock is that of the Kubernetes API.
 type IPBlock struct {
-	CIDR   string   `json:"cidr"`
+	CIDR string `json:"cidr"`
+	// +listType=atomic
 	Except []string `json:"except,omitempty"`
 }
 
 // EgressRule is NetworkPolicyEgressRule of the Kubernetes API.
 type EgressRule struct {
+	// +listType=atomic
 	Ports []Port `json:"ports,omitempty"`
-	To    []Peer `json:"to,omitempty"`
+	// +listType=atomic
+	To []Peer `json:"to,omitempty"`
 }

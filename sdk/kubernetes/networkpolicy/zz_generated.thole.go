@@ -124,9 +124,9 @@ func (x *EgressRule) VisitJSON(v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Spec     Spec           `json:"spec,omitzero"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Spec         Spec           `json:"spec,omitzero"`
 	}](NetworkPolicy{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

@@ -23,7 +23,8 @@ func New(name string) PersistentVolumeClaim {
 //
 //thole:compact
 type PersistentVolumeClaim struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -31,6 +32,7 @@ type PersistentVolumeClaim struct {
 
 // Spec is PersistentVolumeClaimSpec of the Kubernetes API.
 type Spec struct {
+	// +listType=atomic
 	AccessModes               []string                          `json:"accessModes,omitempty"`
 	Selector                  *sdk.LabelSelector                `json:"selector,omitempty"`
 	Resources                 VolumeResourceRequirements        `json:"resources,omitzero"`
@@ -58,14 +60,18 @@ type TypedObjectReference struct {
 
 // Status is PersistentVolumeClaimStatus of the Kubernetes API.
 type Status struct {
-	Phase                            string                  `json:"phase,omitempty"`
-	AccessModes                      []string                `json:"accessModes,omitempty"`
-	Capacity                         map[string]sdk.Quantity `json:"capacity,omitempty"`
-	Conditions                       []Condition             `json:"conditions,omitempty"`
-	AllocatedResources               map[string]sdk.Quantity `json:"allocatedResources,omitempty"`
-	AllocatedResourceStatuses        map[string]string       `json:"allocatedResourceStatuses,omitempty"`
-	CurrentVolumeAttributesClassName *string                 `json:"currentVolumeAttributesClassName,omitempty"`
-	ModifyVolumeStatus               *ModifyVolumeStatus     `json:"modifyVolumeStatus,omitempty"`
+	Phase string `json:"phase,omitempty"`
+	// +listType=atomic
+	AccessModes []string                `json:"accessModes,omitempty"`
+	Capacity    map[string]sdk.Quantity `json:"capacity,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions         []Condition             `json:"conditions,omitempty"`
+	AllocatedResources map[string]sdk.Quantity `json:"allocatedResources,omitempty"`
+	// +mapType=granular
+	AllocatedResourceStatuses        map[string]string   `json:"allocatedResourceStatuses,omitempty"`
+	CurrentVolumeAttributesClassName *string             `json:"currentVolumeAttributesClassName,omitempty"`
+	ModifyVolumeStatus               *ModifyVolumeStatus `json:"modifyVolumeStatus,omitempty"`
 }
 
 // Condition is PersistentVolumeClaimCondition of the Kubernetes API.

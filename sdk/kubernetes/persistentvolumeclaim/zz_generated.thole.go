@@ -157,10 +157,10 @@ func (x *Template) VisitJSON(v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Spec     Spec           `json:"spec,omitzero"`
-		Status   Status         `json:"status,omitzero"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Spec         Spec           `json:"spec,omitzero"`
+		Status       Status         `json:"status,omitzero"`
 	}](PersistentVolumeClaim{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

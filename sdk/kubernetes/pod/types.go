@@ -24,7 +24,8 @@ func New(name string) Pod {
 //
 //thole:compact
 type Pod struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -32,48 +33,71 @@ type Pod struct {
 
 // Spec is PodSpec of the Kubernetes API.
 type Spec struct {
-	Volumes                       []Volume                      `json:"volumes,omitempty"`
-	InitContainers                []Container                   `json:"initContainers,omitempty"`
-	Containers                    []Container                   `json:"containers,omitempty"`
-	EphemeralContainers           []EphemeralContainer          `json:"ephemeralContainers,omitempty"`
-	RestartPolicy                 string                        `json:"restartPolicy,omitempty"`
-	TerminationGracePeriodSeconds *int64                        `json:"terminationGracePeriodSeconds,omitempty"`
-	ActiveDeadlineSeconds         *int64                        `json:"activeDeadlineSeconds,omitempty"`
-	DNSPolicy                     string                        `json:"dnsPolicy,omitempty"`
-	NodeSelector                  map[string]string             `json:"nodeSelector,omitempty"`
-	ServiceAccountName            string                        `json:"serviceAccountName,omitempty"`
-	DeprecatedServiceAccount      string                        `json:"serviceAccount,omitempty"`
-	AutomountServiceAccountToken  *bool                         `json:"automountServiceAccountToken,omitempty"`
-	NodeName                      string                        `json:"nodeName,omitempty"`
-	HostNetwork                   bool                          `json:"hostNetwork,omitempty"`
-	HostPID                       bool                          `json:"hostPID,omitempty"`
-	HostIPC                       bool                          `json:"hostIPC,omitempty"`
-	ShareProcessNamespace         *bool                         `json:"shareProcessNamespace,omitempty"`
-	SecurityContext               *PodSecurityContext           `json:"securityContext,omitempty"`
-	ImagePullSecrets              []shared.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	Hostname                      string                        `json:"hostname,omitempty"`
-	Subdomain                     string                        `json:"subdomain,omitempty"`
-	Affinity                      *Affinity                     `json:"affinity,omitempty"`
-	SchedulerName                 string                        `json:"schedulerName,omitempty"`
-	Tolerations                   []Toleration                  `json:"tolerations,omitempty"`
-	HostAliases                   []HostAlias                   `json:"hostAliases,omitempty"`
-	PriorityClassName             string                        `json:"priorityClassName,omitempty"`
-	Priority                      *int32                        `json:"priority,omitempty"`
-	DNSConfig                     *PodDNSConfig                 `json:"dnsConfig,omitempty"`
-	ReadinessGates                []PodReadinessGate            `json:"readinessGates,omitempty"`
-	RuntimeClassName              *string                       `json:"runtimeClassName,omitempty"`
-	EnableServiceLinks            *bool                         `json:"enableServiceLinks,omitempty"`
-	PreemptionPolicy              *string                       `json:"preemptionPolicy,omitempty"`
-	Overhead                      map[string]sdk.Quantity       `json:"overhead,omitempty"`
-	TopologySpreadConstraints     []TopologySpreadConstraint    `json:"topologySpreadConstraints,omitempty"`
-	SetHostnameAsFQDN             *bool                         `json:"setHostnameAsFQDN,omitempty"`
-	OS                            *PodOS                        `json:"os,omitempty"`
-	HostUsers                     *bool                         `json:"hostUsers,omitempty"`
-	SchedulingGates               []PodSchedulingGate           `json:"schedulingGates,omitempty"`
-	ResourceClaims                []PodResourceClaim            `json:"resourceClaims,omitempty"`
-	Resources                     *ResourceRequirements         `json:"resources,omitempty"`
-	HostnameOverride              *string                       `json:"hostnameOverride,omitempty"`
-	SchedulingGroup               *PodSchedulingGroup           `json:"schedulingGroup,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	Volumes []Volume `json:"volumes,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	InitContainers []Container `json:"initContainers,omitempty"`
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	Containers []Container `json:"containers,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	EphemeralContainers           []EphemeralContainer `json:"ephemeralContainers,omitempty"`
+	RestartPolicy                 string               `json:"restartPolicy,omitempty"`
+	TerminationGracePeriodSeconds *int64               `json:"terminationGracePeriodSeconds,omitempty"`
+	ActiveDeadlineSeconds         *int64               `json:"activeDeadlineSeconds,omitempty"`
+	DNSPolicy                     string               `json:"dnsPolicy,omitempty"`
+	// +mapType=atomic
+	NodeSelector                 map[string]string   `json:"nodeSelector,omitempty"`
+	ServiceAccountName           string              `json:"serviceAccountName,omitempty"`
+	DeprecatedServiceAccount     string              `json:"serviceAccount,omitempty"`
+	AutomountServiceAccountToken *bool               `json:"automountServiceAccountToken,omitempty"`
+	NodeName                     string              `json:"nodeName,omitempty"`
+	HostNetwork                  bool                `json:"hostNetwork,omitempty"`
+	HostPID                      bool                `json:"hostPID,omitempty"`
+	HostIPC                      bool                `json:"hostIPC,omitempty"`
+	ShareProcessNamespace        *bool               `json:"shareProcessNamespace,omitempty"`
+	SecurityContext              *PodSecurityContext `json:"securityContext,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	ImagePullSecrets []shared.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	Hostname         string                        `json:"hostname,omitempty"`
+	Subdomain        string                        `json:"subdomain,omitempty"`
+	Affinity         *Affinity                     `json:"affinity,omitempty"`
+	SchedulerName    string                        `json:"schedulerName,omitempty"`
+	// +listType=atomic
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+	// +listType=map
+	// +listMapKey=ip
+	HostAliases       []HostAlias   `json:"hostAliases,omitempty"`
+	PriorityClassName string        `json:"priorityClassName,omitempty"`
+	Priority          *int32        `json:"priority,omitempty"`
+	DNSConfig         *PodDNSConfig `json:"dnsConfig,omitempty"`
+	// +listType=atomic
+	ReadinessGates     []PodReadinessGate      `json:"readinessGates,omitempty"`
+	RuntimeClassName   *string                 `json:"runtimeClassName,omitempty"`
+	EnableServiceLinks *bool                   `json:"enableServiceLinks,omitempty"`
+	PreemptionPolicy   *string                 `json:"preemptionPolicy,omitempty"`
+	Overhead           map[string]sdk.Quantity `json:"overhead,omitempty"`
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +listMapKey=whenUnsatisfiable
+	TopologySpreadConstraints []TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	SetHostnameAsFQDN         *bool                      `json:"setHostnameAsFQDN,omitempty"`
+	OS                        *PodOS                     `json:"os,omitempty"`
+	HostUsers                 *bool                      `json:"hostUsers,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	SchedulingGates []PodSchedulingGate `json:"schedulingGates,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	ResourceClaims   []PodResourceClaim    `json:"resourceClaims,omitempty"`
+	Resources        *ResourceRequirements `json:"resources,omitempty"`
+	HostnameOverride *string               `json:"hostnameOverride,omitempty"`
+	SchedulingGroup  *PodSchedulingGroup   `json:"schedulingGroup,omitempty"`
 }
 
 // Volume is that of the Kubernetes API.
@@ -148,7 +172,8 @@ type GitRepoVolumeSource struct {
 
 // SecretVolumeSource is that of the Kubernetes API.
 type SecretVolumeSource struct {
-	SecretName  string      `json:"secretName,omitempty"`
+	SecretName string `json:"secretName,omitempty"`
+	// +listType=atomic
 	Items       []KeyToPath `json:"items,omitempty"`
 	DefaultMode *int32      `json:"defaultMode,omitempty"`
 	Optional    *bool       `json:"optional,omitempty"`
@@ -170,12 +195,14 @@ type NFSVolumeSource struct {
 
 // ISCSIVolumeSource is that of the Kubernetes API.
 type ISCSIVolumeSource struct {
-	TargetPortal      string                       `json:"targetPortal"`
-	IQN               string                       `json:"iqn"`
-	Lun               int32                        `json:"lun"`
-	ISCSIInterface    string                       `json:"iscsiInterface,omitempty"`
-	FSType            string                       `json:"fsType,omitempty"`
-	ReadOnly          bool                         `json:"readOnly,omitempty"`
+	TargetPortal string `json:"targetPortal"`
+	IQN          string `json:"iqn"`
+	Lun          int32  `json:"lun"`
+	// +default="default"
+	ISCSIInterface string `json:"iscsiInterface,omitempty"`
+	FSType         string `json:"fsType,omitempty"`
+	ReadOnly       bool   `json:"readOnly,omitempty"`
+	// +listType=atomic
 	Portals           []string                     `json:"portals,omitempty"`
 	DiscoveryCHAPAuth bool                         `json:"chapAuthDiscovery,omitempty"`
 	SessionCHAPAuth   bool                         `json:"chapAuthSession,omitempty"`
@@ -198,14 +225,19 @@ type PersistentVolumeClaimVolumeSource struct {
 
 // RBDVolumeSource is that of the Kubernetes API.
 type RBDVolumeSource struct {
-	CephMonitors []string                     `json:"monitors,omitempty"`
-	RBDImage     string                       `json:"image"`
-	FSType       string                       `json:"fsType,omitempty"`
-	RBDPool      string                       `json:"pool,omitempty"`
-	RadosUser    string                       `json:"user,omitempty"`
-	Keyring      string                       `json:"keyring,omitempty"`
-	SecretRef    *shared.LocalObjectReference `json:"secretRef,omitempty"`
-	ReadOnly     bool                         `json:"readOnly,omitempty"`
+	// +required
+	// +listType=atomic
+	CephMonitors []string `json:"monitors,omitempty"`
+	RBDImage     string   `json:"image"`
+	FSType       string   `json:"fsType,omitempty"`
+	// +default="rbd"
+	RBDPool string `json:"pool,omitempty"`
+	// +default="admin"
+	RadosUser string `json:"user,omitempty"`
+	// +default="/etc/ceph/keyring"
+	Keyring   string                       `json:"keyring,omitempty"`
+	SecretRef *shared.LocalObjectReference `json:"secretRef,omitempty"`
+	ReadOnly  bool                         `json:"readOnly,omitempty"`
 }
 
 // FlexVolumeSource is that of the Kubernetes API.
@@ -227,6 +259,8 @@ type CinderVolumeSource struct {
 
 // CephFSVolumeSource is that of the Kubernetes API.
 type CephFSVolumeSource struct {
+	// +required
+	// +listType=atomic
 	Monitors   []string                     `json:"monitors,omitempty"`
 	Path       string                       `json:"path,omitempty"`
 	User       string                       `json:"user,omitempty"`
@@ -243,6 +277,7 @@ type FlockerVolumeSource struct {
 
 // DownwardAPIVolumeSource is that of the Kubernetes API.
 type DownwardAPIVolumeSource struct {
+	// +listType=atomic
 	Items       []DownwardAPIVolumeFile `json:"items,omitempty"`
 	DefaultMode *int32                  `json:"defaultMode,omitempty"`
 }
@@ -256,12 +291,14 @@ type DownwardAPIVolumeFile struct {
 }
 
 // ObjectFieldSelector is that of the Kubernetes API.
+// +structType=atomic
 type ObjectFieldSelector struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	FieldPath  string `json:"fieldPath"`
 }
 
 // ResourceFieldSelector is that of the Kubernetes API.
+// +structType=atomic
 type ResourceFieldSelector struct {
 	ContainerName string       `json:"containerName,omitempty"`
 	Resource      string       `json:"resource"`
@@ -270,11 +307,13 @@ type ResourceFieldSelector struct {
 
 // FCVolumeSource is that of the Kubernetes API.
 type FCVolumeSource struct {
+	// +listType=atomic
 	TargetWWNs []string `json:"targetWWNs,omitempty"`
 	Lun        *int32   `json:"lun,omitempty"`
 	FSType     string   `json:"fsType,omitempty"`
 	ReadOnly   bool     `json:"readOnly,omitempty"`
-	WWIDs      []string `json:"wwids,omitempty"`
+	// +listType=atomic
+	WWIDs []string `json:"wwids,omitempty"`
 }
 
 // AzureFileVolumeSource is that of the Kubernetes API.
@@ -286,7 +325,9 @@ type AzureFileVolumeSource struct {
 
 // ConfigMapVolumeSource is that of the Kubernetes API.
 type ConfigMapVolumeSource struct {
-	Name        string      `json:"name,omitempty"`
+	// +default=""
+	Name string `json:"name,omitempty"`
+	// +listType=atomic
 	Items       []KeyToPath `json:"items,omitempty"`
 	DefaultMode *int32      `json:"defaultMode,omitempty"`
 	Optional    *bool       `json:"optional,omitempty"`
@@ -312,12 +353,16 @@ type QuobyteVolumeSource struct {
 
 // AzureDiskVolumeSource is that of the Kubernetes API.
 type AzureDiskVolumeSource struct {
-	DiskName    string  `json:"diskName"`
-	DataDiskURI string  `json:"diskURI"`
+	DiskName    string `json:"diskName"`
+	DataDiskURI string `json:"diskURI"`
+	// +default="ReadWrite"
 	CachingMode *string `json:"cachingMode,omitempty"`
-	FSType      *string `json:"fsType,omitempty"`
-	ReadOnly    *bool   `json:"readOnly,omitempty"`
-	Kind        *string `json:"kind,omitempty"`
+	// +default="ext4"
+	FSType *string `json:"fsType,omitempty"`
+	// +default=false
+	ReadOnly *bool `json:"readOnly,omitempty"`
+	// +default="Shared"
+	Kind *string `json:"kind,omitempty"`
 }
 
 // PhotonPersistentDiskVolumeSource is that of the Kubernetes API.
@@ -328,6 +373,7 @@ type PhotonPersistentDiskVolumeSource struct {
 
 // ProjectedVolumeSource is that of the Kubernetes API.
 type ProjectedVolumeSource struct {
+	// +listType=atomic
 	Sources     []VolumeProjection `json:"sources,omitempty"`
 	DefaultMode *int32             `json:"defaultMode,omitempty"`
 }
@@ -344,19 +390,24 @@ type VolumeProjection struct {
 
 // SecretProjection is that of the Kubernetes API.
 type SecretProjection struct {
-	Name     string      `json:"name,omitempty"`
+	// +default=""
+	Name string `json:"name,omitempty"`
+	// +listType=atomic
 	Items    []KeyToPath `json:"items,omitempty"`
 	Optional *bool       `json:"optional,omitempty"`
 }
 
 // DownwardAPIProjection is that of the Kubernetes API.
 type DownwardAPIProjection struct {
+	// +listType=atomic
 	Items []DownwardAPIVolumeFile `json:"items,omitempty"`
 }
 
 // ConfigMapProjection is that of the Kubernetes API.
 type ConfigMapProjection struct {
-	Name     string      `json:"name,omitempty"`
+	// +default=""
+	Name string `json:"name,omitempty"`
+	// +listType=atomic
 	Items    []KeyToPath `json:"items,omitempty"`
 	Optional *bool       `json:"optional,omitempty"`
 }
@@ -379,7 +430,9 @@ type ClusterTrustBundleProjection struct {
 
 // PodCertificateProjection is that of the Kubernetes API.
 type PodCertificateProjection struct {
-	SignerName           string            `json:"signerName,omitempty"`
+	// +required
+	SignerName string `json:"signerName,omitempty"`
+	// +required
 	KeyType              string            `json:"keyType,omitempty"`
 	MaxExpirationSeconds *int32            `json:"maxExpirationSeconds,omitempty"`
 	CredentialBundlePath string            `json:"credentialBundlePath,omitempty"`
@@ -397,16 +450,19 @@ type PortworxVolumeSource struct {
 
 // ScaleIOVolumeSource is that of the Kubernetes API.
 type ScaleIOVolumeSource struct {
-	Gateway          string                       `json:"gateway"`
-	System           string                       `json:"system"`
+	Gateway string `json:"gateway"`
+	System  string `json:"system"`
+	// +required
 	SecretRef        *shared.LocalObjectReference `json:"secretRef,omitempty"`
 	SSLEnabled       bool                         `json:"sslEnabled,omitempty"`
 	ProtectionDomain string                       `json:"protectionDomain,omitempty"`
 	StoragePool      string                       `json:"storagePool,omitempty"`
-	StorageMode      string                       `json:"storageMode,omitempty"`
-	VolumeName       string                       `json:"volumeName,omitempty"`
-	FSType           string                       `json:"fsType,omitempty"`
-	ReadOnly         bool                         `json:"readOnly,omitempty"`
+	// +default="ThinProvisioned"
+	StorageMode string `json:"storageMode,omitempty"`
+	VolumeName  string `json:"volumeName,omitempty"`
+	// +default="xfs"
+	FSType   string `json:"fsType,omitempty"`
+	ReadOnly bool   `json:"readOnly,omitempty"`
 }
 
 // StorageOSVolumeSource is that of the Kubernetes API.
@@ -440,31 +496,45 @@ type ImageVolumeSource struct {
 
 // Container is that of the Kubernetes API.
 type Container struct {
-	Name                     string                  `json:"name"`
-	Image                    string                  `json:"image,omitempty"`
-	Command                  []string                `json:"command,omitempty"`
-	Args                     []string                `json:"args,omitempty"`
-	WorkingDir               string                  `json:"workingDir,omitempty"`
-	Ports                    []ContainerPort         `json:"ports,omitempty"`
-	EnvFrom                  []EnvFromSource         `json:"envFrom,omitempty"`
-	Env                      []EnvVar                `json:"env,omitempty"`
-	Resources                ResourceRequirements    `json:"resources,omitzero"`
-	ResizePolicy             []ContainerResizePolicy `json:"resizePolicy,omitempty"`
-	RestartPolicy            *string                 `json:"restartPolicy,omitempty"`
-	RestartPolicyRules       []ContainerRestartRule  `json:"restartPolicyRules,omitempty"`
-	VolumeMounts             []VolumeMount           `json:"volumeMounts,omitempty"`
-	VolumeDevices            []VolumeDevice          `json:"volumeDevices,omitempty"`
-	LivenessProbe            *Probe                  `json:"livenessProbe,omitempty"`
-	ReadinessProbe           *Probe                  `json:"readinessProbe,omitempty"`
-	StartupProbe             *Probe                  `json:"startupProbe,omitempty"`
-	Lifecycle                *Lifecycle              `json:"lifecycle,omitempty"`
-	TerminationMessagePath   string                  `json:"terminationMessagePath,omitempty"`
-	TerminationMessagePolicy string                  `json:"terminationMessagePolicy,omitempty"`
-	ImagePullPolicy          string                  `json:"imagePullPolicy,omitempty"`
-	SecurityContext          *SecurityContext        `json:"securityContext,omitempty"`
-	Stdin                    bool                    `json:"stdin,omitempty"`
-	StdinOnce                bool                    `json:"stdinOnce,omitempty"`
-	TTY                      bool                    `json:"tty,omitempty"`
+	Name  string `json:"name"`
+	Image string `json:"image,omitempty"`
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+	// +listType=atomic
+	Args       []string `json:"args,omitempty"`
+	WorkingDir string   `json:"workingDir,omitempty"`
+	// +listType=map
+	// +listMapKey=containerPort
+	// +listMapKey=protocol
+	Ports []ContainerPort `json:"ports,omitempty"`
+	// +listType=atomic
+	EnvFrom []EnvFromSource `json:"envFrom,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	Env       []EnvVar             `json:"env,omitempty"`
+	Resources ResourceRequirements `json:"resources,omitzero"`
+	// +listType=atomic
+	ResizePolicy  []ContainerResizePolicy `json:"resizePolicy,omitempty"`
+	RestartPolicy *string                 `json:"restartPolicy,omitempty"`
+	// +listType=atomic
+	RestartPolicyRules []ContainerRestartRule `json:"restartPolicyRules,omitempty"`
+	// +listType=map
+	// +listMapKey=mountPath
+	VolumeMounts []VolumeMount `json:"volumeMounts,omitempty"`
+	// +listType=map
+	// +listMapKey=devicePath
+	VolumeDevices            []VolumeDevice   `json:"volumeDevices,omitempty"`
+	LivenessProbe            *Probe           `json:"livenessProbe,omitempty"`
+	ReadinessProbe           *Probe           `json:"readinessProbe,omitempty"`
+	StartupProbe             *Probe           `json:"startupProbe,omitempty"`
+	Lifecycle                *Lifecycle       `json:"lifecycle,omitempty"`
+	TerminationMessagePath   string           `json:"terminationMessagePath,omitempty"`
+	TerminationMessagePolicy string           `json:"terminationMessagePolicy,omitempty"`
+	ImagePullPolicy          string           `json:"imagePullPolicy,omitempty"`
+	SecurityContext          *SecurityContext `json:"securityContext,omitempty"`
+	Stdin                    bool             `json:"stdin,omitempty"`
+	StdinOnce                bool             `json:"stdinOnce,omitempty"`
+	TTY                      bool             `json:"tty,omitempty"`
 }
 
 // ContainerPort is that of the Kubernetes API.
@@ -472,8 +542,9 @@ type ContainerPort struct {
 	Name          string `json:"name,omitempty"`
 	HostPort      int32  `json:"hostPort,omitempty"`
 	ContainerPort int32  `json:"containerPort"`
-	Protocol      string `json:"protocol,omitempty"`
-	HostIP        string `json:"hostIP,omitempty"`
+	// +default="TCP"
+	Protocol string `json:"protocol,omitempty"`
+	HostIP   string `json:"hostIP,omitempty"`
 }
 
 // EnvFromSource is that of the Kubernetes API.
@@ -485,12 +556,14 @@ type EnvFromSource struct {
 
 // ConfigMapEnvSource is that of the Kubernetes API.
 type ConfigMapEnvSource struct {
+	// +default=""
 	Name     string `json:"name,omitempty"`
 	Optional *bool  `json:"optional,omitempty"`
 }
 
 // SecretEnvSource is that of the Kubernetes API.
 type SecretEnvSource struct {
+	// +default=""
 	Name     string `json:"name,omitempty"`
 	Optional *bool  `json:"optional,omitempty"`
 }
@@ -512,32 +585,40 @@ type EnvVarSource struct {
 }
 
 // ConfigMapKeySelector is that of the Kubernetes API.
+// +structType=atomic
 type ConfigMapKeySelector struct {
+	// +default=""
 	Name     string `json:"name,omitempty"`
 	Key      string `json:"key"`
 	Optional *bool  `json:"optional,omitempty"`
 }
 
 // SecretKeySelector is that of the Kubernetes API.
+// +structType=atomic
 type SecretKeySelector struct {
+	// +default=""
 	Name     string `json:"name,omitempty"`
 	Key      string `json:"key"`
 	Optional *bool  `json:"optional,omitempty"`
 }
 
 // FileKeySelector is that of the Kubernetes API.
+// +structType=atomic
 type FileKeySelector struct {
 	VolumeName string `json:"volumeName"`
 	Path       string `json:"path"`
 	Key        string `json:"key"`
-	Optional   *bool  `json:"optional,omitempty"`
+	// +default=false
+	Optional *bool `json:"optional,omitempty"`
 }
 
 // ResourceRequirements is that of the Kubernetes API.
 type ResourceRequirements struct {
 	Limits   map[string]sdk.Quantity `json:"limits,omitempty"`
 	Requests map[string]sdk.Quantity `json:"requests,omitempty"`
-	Claims   []ResourceClaim         `json:"claims,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	Claims []ResourceClaim `json:"claims,omitempty"`
 }
 
 // ResourceClaim is that of the Kubernetes API.
@@ -554,14 +635,17 @@ type ContainerResizePolicy struct {
 
 // ContainerRestartRule is that of the Kubernetes API.
 type ContainerRestartRule struct {
+	// +required
 	Action    string                           `json:"action,omitempty"`
 	ExitCodes *ContainerRestartRuleOnExitCodes `json:"exitCodes,omitempty"`
 }
 
 // ContainerRestartRuleOnExitCodes is that of the Kubernetes API.
 type ContainerRestartRuleOnExitCodes struct {
-	Operator string  `json:"operator,omitempty"`
-	Values   []int32 `json:"values,omitempty"`
+	// +required
+	Operator string `json:"operator,omitempty"`
+	// +listType=set
+	Values []int32 `json:"values,omitempty"`
 }
 
 // VolumeMount is that of the Kubernetes API.
@@ -597,16 +681,18 @@ type Probe struct {
 
 // ExecAction is that of the Kubernetes API.
 type ExecAction struct {
+	// +listType=atomic
 	Command []string `json:"command,omitempty"`
 }
 
 // HTTPGetAction is that of the Kubernetes API.
 type HTTPGetAction struct {
-	Path        string          `json:"path,omitempty"`
-	Port        sdk.IntOrString `json:"port"`
-	Host        string          `json:"host,omitempty"`
-	Scheme      string          `json:"scheme,omitempty"`
-	HTTPHeaders []HTTPHeader    `json:"httpHeaders,omitempty"`
+	Path   string          `json:"path,omitempty"`
+	Port   sdk.IntOrString `json:"port"`
+	Host   string          `json:"host,omitempty"`
+	Scheme string          `json:"scheme,omitempty"`
+	// +listType=atomic
+	HTTPHeaders []HTTPHeader `json:"httpHeaders,omitempty"`
 }
 
 // HTTPHeader is that of the Kubernetes API.
@@ -665,7 +751,9 @@ type SecurityContext struct {
 
 // Capabilities is that of the Kubernetes API.
 type Capabilities struct {
-	Add  []string `json:"add,omitempty"`
+	// +listType=atomic
+	Add []string `json:"add,omitempty"`
+	// +listType=atomic
 	Drop []string `json:"drop,omitempty"`
 }
 
@@ -699,49 +787,65 @@ type AppArmorProfile struct {
 
 // EphemeralContainer is that of the Kubernetes API.
 type EphemeralContainer struct {
-	Name                     string                  `json:"name"`
-	Image                    string                  `json:"image,omitempty"`
-	Command                  []string                `json:"command,omitempty"`
-	Args                     []string                `json:"args,omitempty"`
-	WorkingDir               string                  `json:"workingDir,omitempty"`
-	Ports                    []ContainerPort         `json:"ports,omitempty"`
-	EnvFrom                  []EnvFromSource         `json:"envFrom,omitempty"`
-	Env                      []EnvVar                `json:"env,omitempty"`
-	Resources                ResourceRequirements    `json:"resources,omitzero"`
-	ResizePolicy             []ContainerResizePolicy `json:"resizePolicy,omitempty"`
-	RestartPolicy            *string                 `json:"restartPolicy,omitempty"`
-	RestartPolicyRules       []ContainerRestartRule  `json:"restartPolicyRules,omitempty"`
-	VolumeMounts             []VolumeMount           `json:"volumeMounts,omitempty"`
-	VolumeDevices            []VolumeDevice          `json:"volumeDevices,omitempty"`
-	LivenessProbe            *Probe                  `json:"livenessProbe,omitempty"`
-	ReadinessProbe           *Probe                  `json:"readinessProbe,omitempty"`
-	StartupProbe             *Probe                  `json:"startupProbe,omitempty"`
-	Lifecycle                *Lifecycle              `json:"lifecycle,omitempty"`
-	TerminationMessagePath   string                  `json:"terminationMessagePath,omitempty"`
-	TerminationMessagePolicy string                  `json:"terminationMessagePolicy,omitempty"`
-	ImagePullPolicy          string                  `json:"imagePullPolicy,omitempty"`
-	SecurityContext          *SecurityContext        `json:"securityContext,omitempty"`
-	Stdin                    bool                    `json:"stdin,omitempty"`
-	StdinOnce                bool                    `json:"stdinOnce,omitempty"`
-	TTY                      bool                    `json:"tty,omitempty"`
-	TargetContainerName      string                  `json:"targetContainerName,omitempty"`
+	Name  string `json:"name"`
+	Image string `json:"image,omitempty"`
+	// +listType=atomic
+	Command []string `json:"command,omitempty"`
+	// +listType=atomic
+	Args       []string `json:"args,omitempty"`
+	WorkingDir string   `json:"workingDir,omitempty"`
+	// +listType=map
+	// +listMapKey=containerPort
+	// +listMapKey=protocol
+	Ports []ContainerPort `json:"ports,omitempty"`
+	// +listType=atomic
+	EnvFrom []EnvFromSource `json:"envFrom,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	Env       []EnvVar             `json:"env,omitempty"`
+	Resources ResourceRequirements `json:"resources,omitzero"`
+	// +listType=atomic
+	ResizePolicy  []ContainerResizePolicy `json:"resizePolicy,omitempty"`
+	RestartPolicy *string                 `json:"restartPolicy,omitempty"`
+	// +listType=atomic
+	RestartPolicyRules []ContainerRestartRule `json:"restartPolicyRules,omitempty"`
+	// +listType=map
+	// +listMapKey=mountPath
+	VolumeMounts []VolumeMount `json:"volumeMounts,omitempty"`
+	// +listType=map
+	// +listMapKey=devicePath
+	VolumeDevices            []VolumeDevice   `json:"volumeDevices,omitempty"`
+	LivenessProbe            *Probe           `json:"livenessProbe,omitempty"`
+	ReadinessProbe           *Probe           `json:"readinessProbe,omitempty"`
+	StartupProbe             *Probe           `json:"startupProbe,omitempty"`
+	Lifecycle                *Lifecycle       `json:"lifecycle,omitempty"`
+	TerminationMessagePath   string           `json:"terminationMessagePath,omitempty"`
+	TerminationMessagePolicy string           `json:"terminationMessagePolicy,omitempty"`
+	ImagePullPolicy          string           `json:"imagePullPolicy,omitempty"`
+	SecurityContext          *SecurityContext `json:"securityContext,omitempty"`
+	Stdin                    bool             `json:"stdin,omitempty"`
+	StdinOnce                bool             `json:"stdinOnce,omitempty"`
+	TTY                      bool             `json:"tty,omitempty"`
+	TargetContainerName      string           `json:"targetContainerName,omitempty"`
 }
 
 // PodSecurityContext is that of the Kubernetes API.
 type PodSecurityContext struct {
-	SELinuxOptions           *SELinuxOptions                `json:"seLinuxOptions,omitempty"`
-	WindowsOptions           *WindowsSecurityContextOptions `json:"windowsOptions,omitempty"`
-	RunAsUser                *int64                         `json:"runAsUser,omitempty"`
-	RunAsGroup               *int64                         `json:"runAsGroup,omitempty"`
-	RunAsNonRoot             *bool                          `json:"runAsNonRoot,omitempty"`
-	SupplementalGroups       []int64                        `json:"supplementalGroups,omitempty"`
-	SupplementalGroupsPolicy *string                        `json:"supplementalGroupsPolicy,omitempty"`
-	FSGroup                  *int64                         `json:"fsGroup,omitempty"`
-	Sysctls                  []Sysctl                       `json:"sysctls,omitempty"`
-	FSGroupChangePolicy      *string                        `json:"fsGroupChangePolicy,omitempty"`
-	SeccompProfile           *SeccompProfile                `json:"seccompProfile,omitempty"`
-	AppArmorProfile          *AppArmorProfile               `json:"appArmorProfile,omitempty"`
-	SELinuxChangePolicy      *string                        `json:"seLinuxChangePolicy,omitempty"`
+	SELinuxOptions *SELinuxOptions                `json:"seLinuxOptions,omitempty"`
+	WindowsOptions *WindowsSecurityContextOptions `json:"windowsOptions,omitempty"`
+	RunAsUser      *int64                         `json:"runAsUser,omitempty"`
+	RunAsGroup     *int64                         `json:"runAsGroup,omitempty"`
+	RunAsNonRoot   *bool                          `json:"runAsNonRoot,omitempty"`
+	// +listType=atomic
+	SupplementalGroups       []int64 `json:"supplementalGroups,omitempty"`
+	SupplementalGroupsPolicy *string `json:"supplementalGroupsPolicy,omitempty"`
+	FSGroup                  *int64  `json:"fsGroup,omitempty"`
+	// +listType=atomic
+	Sysctls             []Sysctl         `json:"sysctls,omitempty"`
+	FSGroupChangePolicy *string          `json:"fsGroupChangePolicy,omitempty"`
+	SeccompProfile      *SeccompProfile  `json:"seccompProfile,omitempty"`
+	AppArmorProfile     *AppArmorProfile `json:"appArmorProfile,omitempty"`
+	SELinuxChangePolicy *string          `json:"seLinuxChangePolicy,omitempty"`
 }
 
 // Sysctl is that of the Kubernetes API.
@@ -759,26 +863,34 @@ type Affinity struct {
 
 // NodeAffinity is that of the Kubernetes API.
 type NodeAffinity struct {
-	RequiredDuringSchedulingIgnoredDuringExecution  *NodeSelector             `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	RequiredDuringSchedulingIgnoredDuringExecution *NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// +listType=atomic
 	PreferredDuringSchedulingIgnoredDuringExecution []PreferredSchedulingTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
 // NodeSelector is that of the Kubernetes API.
+// +structType=atomic
 type NodeSelector struct {
+	// +required
+	// +listType=atomic
 	NodeSelectorTerms []NodeSelectorTerm `json:"nodeSelectorTerms,omitempty"`
 }
 
 // NodeSelectorTerm is that of the Kubernetes API.
+// +structType=atomic
 type NodeSelectorTerm struct {
+	// +listType=atomic
 	MatchExpressions []NodeSelectorRequirement `json:"matchExpressions,omitempty"`
-	MatchFields      []NodeSelectorRequirement `json:"matchFields,omitempty"`
+	// +listType=atomic
+	MatchFields []NodeSelectorRequirement `json:"matchFields,omitempty"`
 }
 
 // NodeSelectorRequirement is that of the Kubernetes API.
 type NodeSelectorRequirement struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values,omitempty"`
+	Key      string `json:"key"`
+	Operator string `json:"operator"`
+	// +listType=atomic
+	Values []string `json:"values,omitempty"`
 }
 
 // PreferredSchedulingTerm is that of the Kubernetes API.
@@ -789,18 +901,23 @@ type PreferredSchedulingTerm struct {
 
 // PodAffinity is that of the Kubernetes API.
 type PodAffinity struct {
-	RequiredDuringSchedulingIgnoredDuringExecution  []PodAffinityTerm         `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// +listType=atomic
+	RequiredDuringSchedulingIgnoredDuringExecution []PodAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// +listType=atomic
 	PreferredDuringSchedulingIgnoredDuringExecution []WeightedPodAffinityTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
 // PodAffinityTerm is that of the Kubernetes API.
 type PodAffinityTerm struct {
-	LabelSelector     *sdk.LabelSelector `json:"labelSelector,omitempty"`
+	LabelSelector *sdk.LabelSelector `json:"labelSelector,omitempty"`
+	// +listType=atomic
 	Namespaces        []string           `json:"namespaces,omitempty"`
 	TopologyKey       string             `json:"topologyKey"`
 	NamespaceSelector *sdk.LabelSelector `json:"namespaceSelector,omitempty"`
-	MatchLabelKeys    []string           `json:"matchLabelKeys,omitempty"`
-	MismatchLabelKeys []string           `json:"mismatchLabelKeys,omitempty"`
+	// +listType=atomic
+	MatchLabelKeys []string `json:"matchLabelKeys,omitempty"`
+	// +listType=atomic
+	MismatchLabelKeys []string `json:"mismatchLabelKeys,omitempty"`
 }
 
 // WeightedPodAffinityTerm is that of the Kubernetes API.
@@ -811,7 +928,9 @@ type WeightedPodAffinityTerm struct {
 
 // PodAntiAffinity is that of the Kubernetes API.
 type PodAntiAffinity struct {
-	RequiredDuringSchedulingIgnoredDuringExecution  []PodAffinityTerm         `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// +listType=atomic
+	RequiredDuringSchedulingIgnoredDuringExecution []PodAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
+	// +listType=atomic
 	PreferredDuringSchedulingIgnoredDuringExecution []WeightedPodAffinityTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
@@ -826,15 +945,19 @@ type Toleration struct {
 
 // HostAlias is that of the Kubernetes API.
 type HostAlias struct {
-	IP        string   `json:"ip"`
+	IP string `json:"ip"`
+	// +listType=atomic
 	Hostnames []string `json:"hostnames,omitempty"`
 }
 
 // PodDNSConfig is that of the Kubernetes API.
 type PodDNSConfig struct {
-	Nameservers []string             `json:"nameservers,omitempty"`
-	Searches    []string             `json:"searches,omitempty"`
-	Options     []PodDNSConfigOption `json:"options,omitempty"`
+	// +listType=atomic
+	Nameservers []string `json:"nameservers,omitempty"`
+	// +listType=atomic
+	Searches []string `json:"searches,omitempty"`
+	// +listType=atomic
+	Options []PodDNSConfigOption `json:"options,omitempty"`
 }
 
 // PodDNSConfigOption is that of the Kubernetes API.
@@ -857,7 +980,8 @@ type TopologySpreadConstraint struct {
 	MinDomains         *int32             `json:"minDomains,omitempty"`
 	NodeAffinityPolicy *string            `json:"nodeAffinityPolicy,omitempty"`
 	NodeTaintsPolicy   *string            `json:"nodeTaintsPolicy,omitempty"`
-	MatchLabelKeys     []string           `json:"matchLabelKeys,omitempty"`
+	// +listType=atomic
+	MatchLabelKeys []string `json:"matchLabelKeys,omitempty"`
 }
 
 // PodOS is that of the Kubernetes API.
@@ -884,26 +1008,37 @@ type PodSchedulingGroup struct {
 
 // Status is PodStatus of the Kubernetes API.
 type Status struct {
-	ObservedGeneration                   int64                                `json:"observedGeneration,omitempty"`
-	Phase                                string                               `json:"phase,omitempty"`
-	Conditions                           []Condition                          `json:"conditions,omitempty"`
-	Message                              string                               `json:"message,omitempty"`
-	Reason                               string                               `json:"reason,omitempty"`
-	NominatedNodeName                    string                               `json:"nominatedNodeName,omitempty"`
-	HostIP                               string                               `json:"hostIP,omitempty"`
-	HostIPs                              []HostIP                             `json:"hostIPs,omitempty"`
-	PodIP                                string                               `json:"podIP,omitempty"`
-	PodIPs                               []PodIP                              `json:"podIPs,omitempty"`
-	StartTime                            sdk.Time                             `json:"startTime,omitempty"`
-	InitContainerStatuses                []ContainerStatus                    `json:"initContainerStatuses,omitempty"`
-	ContainerStatuses                    []ContainerStatus                    `json:"containerStatuses,omitempty"`
-	QOSClass                             string                               `json:"qosClass,omitempty"`
-	EphemeralContainerStatuses           []ContainerStatus                    `json:"ephemeralContainerStatuses,omitempty"`
-	Resize                               string                               `json:"resize,omitempty"`
-	ResourceClaimStatuses                []PodResourceClaimStatus             `json:"resourceClaimStatuses,omitempty"`
-	ExtendedResourceClaimStatus          *PodExtendedResourceClaimStatus      `json:"extendedResourceClaimStatus,omitempty"`
-	AllocatedResources                   map[string]sdk.Quantity              `json:"allocatedResources,omitempty"`
-	Resources                            *ResourceRequirements                `json:"resources,omitempty"`
+	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
+	Phase              string `json:"phase,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions        []Condition `json:"conditions,omitempty"`
+	Message           string      `json:"message,omitempty"`
+	Reason            string      `json:"reason,omitempty"`
+	NominatedNodeName string      `json:"nominatedNodeName,omitempty"`
+	HostIP            string      `json:"hostIP,omitempty"`
+	// +listType=atomic
+	HostIPs []HostIP `json:"hostIPs,omitempty"`
+	PodIP   string   `json:"podIP,omitempty"`
+	// +listType=map
+	// +listMapKey=ip
+	PodIPs    []PodIP  `json:"podIPs,omitempty"`
+	StartTime sdk.Time `json:"startTime,omitempty"`
+	// +listType=atomic
+	InitContainerStatuses []ContainerStatus `json:"initContainerStatuses,omitempty"`
+	// +listType=atomic
+	ContainerStatuses []ContainerStatus `json:"containerStatuses,omitempty"`
+	QOSClass          string            `json:"qosClass,omitempty"`
+	// +listType=atomic
+	EphemeralContainerStatuses []ContainerStatus `json:"ephemeralContainerStatuses,omitempty"`
+	Resize                     string            `json:"resize,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	ResourceClaimStatuses       []PodResourceClaimStatus        `json:"resourceClaimStatuses,omitempty"`
+	ExtendedResourceClaimStatus *PodExtendedResourceClaimStatus `json:"extendedResourceClaimStatus,omitempty"`
+	AllocatedResources          map[string]sdk.Quantity         `json:"allocatedResources,omitempty"`
+	Resources                   *ResourceRequirements           `json:"resources,omitempty"`
+	// +listType=atomic
 	NodeAllocatableResourceClaimStatuses []NodeAllocatableResourceClaimStatus `json:"nodeAllocatableResourceClaimStatuses,omitempty"`
 }
 
@@ -930,21 +1065,25 @@ type PodIP struct {
 
 // ContainerStatus is that of the Kubernetes API.
 type ContainerStatus struct {
-	Name                     string                  `json:"name"`
-	State                    ContainerState          `json:"state,omitzero"`
-	LastTerminationState     ContainerState          `json:"lastState,omitzero"`
-	Ready                    bool                    `json:"ready"`
-	RestartCount             int32                   `json:"restartCount"`
-	Image                    string                  `json:"image"`
-	ImageID                  string                  `json:"imageID"`
-	ContainerID              string                  `json:"containerID,omitempty"`
-	Started                  *bool                   `json:"started,omitempty"`
-	AllocatedResources       map[string]sdk.Quantity `json:"allocatedResources,omitempty"`
-	Resources                *ResourceRequirements   `json:"resources,omitempty"`
-	VolumeMounts             []VolumeMountStatus     `json:"volumeMounts,omitempty"`
-	User                     *ContainerUser          `json:"user,omitempty"`
-	AllocatedResourcesStatus []ResourceStatus        `json:"allocatedResourcesStatus,omitempty"`
-	StopSignal               *string                 `json:"stopSignal,omitempty"`
+	Name                 string                  `json:"name"`
+	State                ContainerState          `json:"state,omitzero"`
+	LastTerminationState ContainerState          `json:"lastState,omitzero"`
+	Ready                bool                    `json:"ready"`
+	RestartCount         int32                   `json:"restartCount"`
+	Image                string                  `json:"image"`
+	ImageID              string                  `json:"imageID"`
+	ContainerID          string                  `json:"containerID,omitempty"`
+	Started              *bool                   `json:"started,omitempty"`
+	AllocatedResources   map[string]sdk.Quantity `json:"allocatedResources,omitempty"`
+	Resources            *ResourceRequirements   `json:"resources,omitempty"`
+	// +listType=map
+	// +listMapKey=mountPath
+	VolumeMounts []VolumeMountStatus `json:"volumeMounts,omitempty"`
+	User         *ContainerUser      `json:"user,omitempty"`
+	// +listType=map
+	// +listMapKey=name
+	AllocatedResourcesStatus []ResourceStatus `json:"allocatedResourcesStatus,omitempty"`
+	StopSignal               *string          `json:"stopSignal,omitempty"`
 }
 
 // ContainerState is that of the Kubernetes API.
@@ -992,6 +1131,7 @@ type VolumeStatus struct {
 
 // ImageVolumeStatus is that of the Kubernetes API.
 type ImageVolumeStatus struct {
+	// +required
 	ImageRef string `json:"imageRef,omitempty"`
 }
 
@@ -1002,14 +1142,17 @@ type ContainerUser struct {
 
 // LinuxContainerUser is that of the Kubernetes API.
 type LinuxContainerUser struct {
-	UID                int64   `json:"uid"`
-	GID                int64   `json:"gid"`
+	UID int64 `json:"uid"`
+	GID int64 `json:"gid"`
+	// +listType=atomic
 	SupplementalGroups []int64 `json:"supplementalGroups,omitempty"`
 }
 
 // ResourceStatus is that of the Kubernetes API.
 type ResourceStatus struct {
-	Name      string           `json:"name"`
+	Name string `json:"name"`
+	// +listType=map
+	// +listMapKey=resourceID
 	Resources []ResourceHealth `json:"resources,omitempty"`
 }
 
@@ -1028,6 +1171,8 @@ type PodResourceClaimStatus struct {
 
 // PodExtendedResourceClaimStatus is that of the Kubernetes API.
 type PodExtendedResourceClaimStatus struct {
+	// +required
+	// +listType=atomic
 	RequestMappings   []ContainerExtendedResourceRequest `json:"requestMappings,omitempty"`
 	ResourceClaimName string                             `json:"resourceClaimName"`
 }
@@ -1041,9 +1186,11 @@ type ContainerExtendedResourceRequest struct {
 
 // NodeAllocatableResourceClaimStatus is that of the Kubernetes API.
 type NodeAllocatableResourceClaimStatus struct {
-	ResourceClaimName string                  `json:"resourceClaimName"`
-	Containers        []string                `json:"containers,omitempty"`
-	Resources         map[string]sdk.Quantity `json:"resources,omitempty"`
+	ResourceClaimName string `json:"resourceClaimName"`
+	// +listType=set
+	Containers []string `json:"containers,omitempty"`
+	// +required
+	Resources map[string]sdk.Quantity `json:"resources,omitempty"`
 }
 
 // TemplateSpec is PodTemplateSpec of the Kubernetes API.

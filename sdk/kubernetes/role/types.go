@@ -18,20 +18,30 @@ func New(name string) Role {
 	return Role{TypeMeta: Kind.Type(), Metadata: sdk.ObjectMeta{Name: name}}
 }
 
+// PolicyRule is that of the Kubernetes API.
+//
+//thole:compact
+type PolicyRule struct {
+	// +required
+	// +listType=atomic
+	Verbs []string `json:"verbs,omitempty"`
+	// +listType=atomic
+	APIGroups []string `json:"apiGroups,omitempty"`
+	// +listType=atomic
+	Resources []string `json:"resources,omitempty"`
+	// +listType=atomic
+	ResourceNames []string `json:"resourceNames,omitempty"`
+	// +listType=atomic
+	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
+}
+
 // Role is that of the Kubernetes API.
 //
 //thole:compact
 type Role struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
-	Rules    []PolicyRule   `json:"rules,omitempty"`
-}
-
-// PolicyRule is that of the Kubernetes API.
-type PolicyRule struct {
-	Verbs           []string `json:"verbs,omitempty"`
-	APIGroups       []string `json:"apiGroups,omitempty"`
-	Resources       []string `json:"resources,omitempty"`
-	ResourceNames   []string `json:"resourceNames,omitempty"`
-	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
+	// +listType=atomic
+	Rules []PolicyRule `json:"rules,omitempty"`
 }

@@ -8,6 +8,25 @@ import (
 )
 
 // DecodeJSON fills x from JSON; see package codec.
+func (x *PolicyRule) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*PolicyRule).VisitJSON) }
+
+// AppendJSON appends x as JSON; see package codec.
+func (x PolicyRule) AppendJSON(dst []byte) ([]byte, error) {
+	return codec.AppendVisited(dst, &x, (*PolicyRule).VisitJSON)
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *PolicyRule) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitStrings(v, "verbs", codec.OmitEmpty, &x.Verbs)
+		codec.VisitStrings(v, "apiGroups", codec.OmitEmpty, &x.APIGroups)
+		codec.VisitStrings(v, "resources", codec.OmitEmpty, &x.Resources)
+		codec.VisitStrings(v, "resourceNames", codec.OmitEmpty, &x.ResourceNames)
+		codec.VisitStrings(v, "nonResourceURLs", codec.OmitEmpty, &x.NonResourceURLs)
+	}
+}
+
+// DecodeJSON fills x from JSON; see package codec.
 func (x *Role) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*Role).VisitJSON) }
 
 // AppendJSON appends x as JSON; see package codec.
@@ -52,23 +71,19 @@ func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
 	}
 }
 
-// VisitJSON visits the fields of x; see [codec.Visitor].
-func (x *PolicyRule) VisitJSON(v *codec.Visitor) {
-	for at := v.First(); at >= 0; at = v.Next(at) {
-		codec.VisitStrings(v, "verbs", codec.OmitEmpty, &x.Verbs)
-		codec.VisitStrings(v, "apiGroups", codec.OmitEmpty, &x.APIGroups)
-		codec.VisitStrings(v, "resources", codec.OmitEmpty, &x.Resources)
-		codec.VisitStrings(v, "resourceNames", codec.OmitEmpty, &x.ResourceNames)
-		codec.VisitStrings(v, "nonResourceURLs", codec.OmitEmpty, &x.NonResourceURLs)
-	}
-}
-
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Rules    []PolicyRule   `json:"rules,omitempty"`
+		Verbs           []string `json:"verbs,omitempty"`
+		APIGroups       []string `json:"apiGroups,omitempty"`
+		Resources       []string `json:"resources,omitempty"`
+		ResourceNames   []string `json:"resourceNames,omitempty"`
+		NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
+	}](PolicyRule{})
+	codec.Fits[struct {
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Rules        []PolicyRule   `json:"rules,omitempty"`
 	}](Role{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`
@@ -95,11 +110,4 @@ func _() {
 		Controller         bool   `json:"controller,omitempty"`
 		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
 	}](sdk.OwnerReference{})
-	codec.Fits[struct {
-		Verbs           []string `json:"verbs,omitempty"`
-		APIGroups       []string `json:"apiGroups,omitempty"`
-		Resources       []string `json:"resources,omitempty"`
-		ResourceNames   []string `json:"resourceNames,omitempty"`
-		NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
-	}](PolicyRule{})
 }

@@ -18,17 +18,10 @@ func New(name string) RoleBinding {
 	return RoleBinding{TypeMeta: Kind.Type(), Metadata: sdk.ObjectMeta{Name: name}}
 }
 
-// RoleBinding is that of the Kubernetes API.
+// Subject is that of the Kubernetes API.
+// +structType=atomic
 //
 //thole:compact
-type RoleBinding struct {
-	sdk.TypeMeta
-	Metadata sdk.ObjectMeta `json:"metadata"`
-	Subjects []Subject      `json:"subjects,omitempty"`
-	RoleRef  RoleRef        `json:"roleRef"`
-}
-
-// Subject is that of the Kubernetes API.
 type Subject struct {
 	Kind      string `json:"kind"`
 	APIGroup  string `json:"apiGroup,omitempty"`
@@ -37,8 +30,24 @@ type Subject struct {
 }
 
 // RoleRef is that of the Kubernetes API.
+// +structType=atomic
+//
+//thole:compact
 type RoleRef struct {
+	// +optional
 	APIGroup string `json:"apiGroup"`
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
+}
+
+// RoleBinding is that of the Kubernetes API.
+//
+//thole:compact
+type RoleBinding struct {
+	sdk.TypeMeta `json:",inline"`
+	// +optional
+	Metadata sdk.ObjectMeta `json:"metadata"`
+	// +listType=atomic
+	Subjects []Subject `json:"subjects,omitempty"`
+	RoleRef  RoleRef   `json:"roleRef"`
 }

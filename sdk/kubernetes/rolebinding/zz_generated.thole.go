@@ -8,6 +8,41 @@ import (
 )
 
 // DecodeJSON fills x from JSON; see package codec.
+func (x *Subject) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*Subject).VisitJSON) }
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Subject) AppendJSON(dst []byte) ([]byte, error) {
+	return codec.AppendVisited(dst, &x, (*Subject).VisitJSON)
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *Subject) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "kind", codec.Always, &x.Kind)
+		codec.VisitString(v, "apiGroup", codec.OmitEmpty, &x.APIGroup)
+		codec.VisitString(v, "name", codec.Always, &x.Name)
+		codec.VisitString(v, "namespace", codec.OmitEmpty, &x.Namespace)
+	}
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *RoleRef) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*RoleRef).VisitJSON) }
+
+// AppendJSON appends x as JSON; see package codec.
+func (x RoleRef) AppendJSON(dst []byte) ([]byte, error) {
+	return codec.AppendVisited(dst, &x, (*RoleRef).VisitJSON)
+}
+
+// VisitJSON visits the fields of x; see [codec.Visitor].
+func (x *RoleRef) VisitJSON(v *codec.Visitor) {
+	for at := v.First(); at >= 0; at = v.Next(at) {
+		codec.VisitString(v, "apiGroup", codec.Always, &x.APIGroup)
+		codec.VisitString(v, "kind", codec.Always, &x.Kind)
+		codec.VisitString(v, "name", codec.Always, &x.Name)
+	}
+}
+
+// DecodeJSON fills x from JSON; see package codec.
 func (x *RoleBinding) DecodeJSON(r *codec.Reader) { codec.ReadVisited(r, x, (*RoleBinding).VisitJSON) }
 
 // AppendJSON appends x as JSON; see package codec.
@@ -53,32 +88,24 @@ func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
 	}
 }
 
-// VisitJSON visits the fields of x; see [codec.Visitor].
-func (x *Subject) VisitJSON(v *codec.Visitor) {
-	for at := v.First(); at >= 0; at = v.Next(at) {
-		codec.VisitString(v, "kind", codec.Always, &x.Kind)
-		codec.VisitString(v, "apiGroup", codec.OmitEmpty, &x.APIGroup)
-		codec.VisitString(v, "name", codec.Always, &x.Name)
-		codec.VisitString(v, "namespace", codec.OmitEmpty, &x.Namespace)
-	}
-}
-
-// VisitJSON visits the fields of x; see [codec.Visitor].
-func (x *RoleRef) VisitJSON(v *codec.Visitor) {
-	for at := v.First(); at >= 0; at = v.Next(at) {
-		codec.VisitString(v, "apiGroup", codec.Always, &x.APIGroup)
-		codec.VisitString(v, "kind", codec.Always, &x.Kind)
-		codec.VisitString(v, "name", codec.Always, &x.Name)
-	}
-}
-
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Subjects []Subject      `json:"subjects,omitempty"`
-		RoleRef  RoleRef        `json:"roleRef"`
+		Kind      string `json:"kind"`
+		APIGroup  string `json:"apiGroup,omitempty"`
+		Name      string `json:"name"`
+		Namespace string `json:"namespace,omitempty"`
+	}](Subject{})
+	codec.Fits[struct {
+		APIGroup string `json:"apiGroup"`
+		Kind     string `json:"kind"`
+		Name     string `json:"name"`
+	}](RoleRef{})
+	codec.Fits[struct {
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Subjects     []Subject      `json:"subjects,omitempty"`
+		RoleRef      RoleRef        `json:"roleRef"`
 	}](RoleBinding{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`
@@ -105,15 +132,4 @@ func _() {
 		Controller         bool   `json:"controller,omitempty"`
 		BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
 	}](sdk.OwnerReference{})
-	codec.Fits[struct {
-		Kind      string `json:"kind"`
-		APIGroup  string `json:"apiGroup,omitempty"`
-		Name      string `json:"name"`
-		Namespace string `json:"namespace,omitempty"`
-	}](Subject{})
-	codec.Fits[struct {
-		APIGroup string `json:"apiGroup"`
-		Kind     string `json:"kind"`
-		Name     string `json:"name"`
-	}](RoleRef{})
 }

@@ -22,7 +22,8 @@ func New(name string) Secret {
 //
 //thole:compact
 type Secret struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata   sdk.ObjectMeta    `json:"metadata"`
 	Immutable  *bool             `json:"immutable,omitempty"`
 	Data       map[string][]byte `json:"data,omitempty"`

@@ -58,12 +58,12 @@ func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata   sdk.ObjectMeta    `json:"metadata"`
-		Immutable  *bool             `json:"immutable,omitempty"`
-		Data       map[string][]byte `json:"data,omitempty"`
-		StringData map[string]string `json:"stringData,omitempty"`
-		Type       string            `json:"type,omitempty"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta    `json:"metadata"`
+		Immutable    *bool             `json:"immutable,omitempty"`
+		Data         map[string][]byte `json:"data,omitempty"`
+		StringData   map[string]string `json:"stringData,omitempty"`
+		Type         string            `json:"type,omitempty"`
 	}](Secret{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

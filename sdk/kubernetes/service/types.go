@@ -22,7 +22,8 @@ func New(name string) Service {
 //
 //thole:compact
 type Service struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -30,31 +31,40 @@ type Service struct {
 
 // Spec is ServiceSpec of the Kubernetes API.
 type Spec struct {
-	Ports                         []Port                 `json:"ports,omitempty"`
-	Selector                      map[string]string      `json:"selector,omitempty"`
-	ClusterIP                     string                 `json:"clusterIP,omitempty"`
-	ClusterIPs                    []string               `json:"clusterIPs,omitempty"`
-	Type                          string                 `json:"type,omitempty"`
-	ExternalIPs                   []string               `json:"externalIPs,omitempty"`
-	SessionAffinity               string                 `json:"sessionAffinity,omitempty"`
-	LoadBalancerIP                string                 `json:"loadBalancerIP,omitempty"`
-	LoadBalancerSourceRanges      []string               `json:"loadBalancerSourceRanges,omitempty"`
-	ExternalName                  string                 `json:"externalName,omitempty"`
-	ExternalTrafficPolicy         string                 `json:"externalTrafficPolicy,omitempty"`
-	HealthCheckNodePort           int32                  `json:"healthCheckNodePort,omitempty"`
-	PublishNotReadyAddresses      bool                   `json:"publishNotReadyAddresses,omitempty"`
-	SessionAffinityConfig         *SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
-	IPFamilies                    []string               `json:"ipFamilies,omitempty"`
-	IPFamilyPolicy                *string                `json:"ipFamilyPolicy,omitempty"`
-	AllocateLoadBalancerNodePorts *bool                  `json:"allocateLoadBalancerNodePorts,omitempty"`
-	LoadBalancerClass             *string                `json:"loadBalancerClass,omitempty"`
-	InternalTrafficPolicy         *string                `json:"internalTrafficPolicy,omitempty"`
-	TrafficDistribution           *string                `json:"trafficDistribution,omitempty"`
+	// +listType=map
+	// +listMapKey=port
+	// +listMapKey=protocol
+	Ports []Port `json:"ports,omitempty"`
+	// +mapType=atomic
+	Selector  map[string]string `json:"selector,omitempty"`
+	ClusterIP string            `json:"clusterIP,omitempty"`
+	// +listType=atomic
+	ClusterIPs []string `json:"clusterIPs,omitempty"`
+	Type       string   `json:"type,omitempty"`
+	// +listType=atomic
+	ExternalIPs     []string `json:"externalIPs,omitempty"`
+	SessionAffinity string   `json:"sessionAffinity,omitempty"`
+	LoadBalancerIP  string   `json:"loadBalancerIP,omitempty"`
+	// +listType=atomic
+	LoadBalancerSourceRanges []string               `json:"loadBalancerSourceRanges,omitempty"`
+	ExternalName             string                 `json:"externalName,omitempty"`
+	ExternalTrafficPolicy    string                 `json:"externalTrafficPolicy,omitempty"`
+	HealthCheckNodePort      int32                  `json:"healthCheckNodePort,omitempty"`
+	PublishNotReadyAddresses bool                   `json:"publishNotReadyAddresses,omitempty"`
+	SessionAffinityConfig    *SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+	// +listType=atomic
+	IPFamilies                    []string `json:"ipFamilies,omitempty"`
+	IPFamilyPolicy                *string  `json:"ipFamilyPolicy,omitempty"`
+	AllocateLoadBalancerNodePorts *bool    `json:"allocateLoadBalancerNodePorts,omitempty"`
+	LoadBalancerClass             *string  `json:"loadBalancerClass,omitempty"`
+	InternalTrafficPolicy         *string  `json:"internalTrafficPolicy,omitempty"`
+	TrafficDistribution           *string  `json:"trafficDistribution,omitempty"`
 }
 
 // Port is ServicePort of the Kubernetes API.
 type Port struct {
-	Name        string          `json:"name,omitempty"`
+	Name string `json:"name,omitempty"`
+	// +default="TCP"
 	Protocol    string          `json:"protocol,omitempty"`
 	AppProtocol *string         `json:"appProtocol,omitempty"`
 	Port        int32           `json:"port"`
@@ -75,20 +85,24 @@ type ClientIPConfig struct {
 // Status is ServiceStatus of the Kubernetes API.
 type Status struct {
 	LoadBalancer LoadBalancerStatus `json:"loadBalancer,omitzero"`
-	Conditions   []sdk.Condition    `json:"conditions,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []sdk.Condition `json:"conditions,omitempty"`
 }
 
 // LoadBalancerStatus is that of the Kubernetes API.
 type LoadBalancerStatus struct {
+	// +listType=atomic
 	Ingress []LoadBalancerIngress `json:"ingress,omitempty"`
 }
 
 // LoadBalancerIngress is that of the Kubernetes API.
 type LoadBalancerIngress struct {
-	IP       string       `json:"ip,omitempty"`
-	Hostname string       `json:"hostname,omitempty"`
-	IPMode   *string      `json:"ipMode,omitempty"`
-	Ports    []PortStatus `json:"ports,omitempty"`
+	IP       string  `json:"ip,omitempty"`
+	Hostname string  `json:"hostname,omitempty"`
+	IPMode   *string `json:"ipMode,omitempty"`
+	// +listType=atomic
+	Ports []PortStatus `json:"ports,omitempty"`
 }
 
 // PortStatus is that of the Kubernetes API.

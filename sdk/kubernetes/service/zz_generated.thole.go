@@ -154,10 +154,10 @@ func visitJSONCondition(x *sdk.Condition, v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
-		Metadata sdk.ObjectMeta `json:"metadata"`
-		Spec     Spec           `json:"spec,omitzero"`
-		Status   Status         `json:"status,omitzero"`
+		sdk.TypeMeta `json:",inline"`
+		Metadata     sdk.ObjectMeta `json:"metadata"`
+		Spec         Spec           `json:"spec,omitzero"`
+		Status       Status         `json:"status,omitzero"`
 	}](Service{})
 	codec.Fits[struct {
 		APIVersion string `json:"apiVersion,omitempty"`

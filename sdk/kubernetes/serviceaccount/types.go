@@ -23,9 +23,13 @@ func New(name string) ServiceAccount {
 //
 //thole:compact
 type ServiceAccount struct {
-	sdk.TypeMeta
-	Metadata                     sdk.ObjectMeta                `json:"metadata"`
-	Secrets                      []shared.ObjectReference      `json:"secrets,omitempty"`
+	sdk.TypeMeta `json:",inline"`
+	// +optional
+	Metadata sdk.ObjectMeta `json:"metadata"`
+	// +listType=map
+	// +listMapKey=name
+	Secrets []shared.ObjectReference `json:"secrets,omitempty"`
+	// +listType=atomic
 	ImagePullSecrets             []shared.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	AutomountServiceAccountToken *bool                         `json:"automountServiceAccountToken,omitempty"`
 }

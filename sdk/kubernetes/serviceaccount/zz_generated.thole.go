@@ -60,7 +60,7 @@ func visitJSONOwnerReference(x *sdk.OwnerReference, v *codec.Visitor) {
 // This does not compile if a struct has changed: run `thole generate`.
 func _() {
 	codec.Fits[struct {
-		sdk.TypeMeta
+		sdk.TypeMeta                 `json:",inline"`
 		Metadata                     sdk.ObjectMeta                `json:"metadata"`
 		Secrets                      []shared.ObjectReference      `json:"secrets,omitempty"`
 		ImagePullSecrets             []shared.LocalObjectReference `json:"imagePullSecrets,omitempty"`

@@ -7,6 +7,7 @@
 package shared
 
 // TypedLocalObjectReference is that of the Kubernetes API.
+// +structType=atomic
 //
 //thole:compact
 type TypedLocalObjectReference struct {
@@ -16,13 +17,16 @@ type TypedLocalObjectReference struct {
 }
 
 // LocalObjectReference is that of the Kubernetes API.
+// +structType=atomic
 //
 //thole:compact
 type LocalObjectReference struct {
+	// +default=""
 	Name string `json:"name,omitempty"`
 }
 
 // ObjectReference is that of the Kubernetes API.
+// +structType=atomic
 //
 //thole:compact
 type ObjectReference struct {

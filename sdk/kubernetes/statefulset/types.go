@@ -24,7 +24,8 @@ func New(name string) StatefulSet {
 //
 //thole:compact
 type StatefulSet struct {
-	sdk.TypeMeta
+	sdk.TypeMeta `json:",inline"`
+	// +optional
 	Metadata sdk.ObjectMeta `json:"metadata"`
 	Spec     Spec           `json:"spec,omitzero"`
 	Status   Status         `json:"status,omitzero"`
@@ -32,17 +33,20 @@ type StatefulSet struct {
 
 // Spec is StatefulSetSpec of the Kubernetes API.
 type Spec struct {
-	Replicas                             *int32                                        `json:"replicas,omitempty"`
-	Selector                             *sdk.LabelSelector                            `json:"selector,omitempty"`
-	Template                             pod.TemplateSpec                              `json:"template"`
-	VolumeClaimTemplates                 []persistentvolumeclaim.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
-	ServiceName                          string                                        `json:"serviceName"`
-	PodManagementPolicy                  string                                        `json:"podManagementPolicy,omitempty"`
-	UpdateStrategy                       UpdateStrategy                                `json:"updateStrategy,omitzero"`
-	RevisionHistoryLimit                 *int32                                        `json:"revisionHistoryLimit,omitempty"`
-	MinReadySeconds                      int32                                         `json:"minReadySeconds,omitempty"`
-	PersistentVolumeClaimRetentionPolicy *PersistentVolumeClaimRetentionPolicy         `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
-	Ordinals                             *Ordinals                                     `json:"ordinals,omitempty"`
+	Replicas *int32 `json:"replicas,omitempty"`
+	// +required
+	Selector *sdk.LabelSelector `json:"selector,omitempty"`
+	Template pod.TemplateSpec   `json:"template"`
+	// +listType=atomic
+	VolumeClaimTemplates []persistentvolumeclaim.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
+	// +optional
+	ServiceName                          string                                `json:"serviceName"`
+	PodManagementPolicy                  string                                `json:"podManagementPolicy,omitempty"`
+	UpdateStrategy                       UpdateStrategy                        `json:"updateStrategy,omitzero"`
+	RevisionHistoryLimit                 *int32                                `json:"revisionHistoryLimit,omitempty"`
+	MinReadySeconds                      int32                                 `json:"minReadySeconds,omitempty"`
+	PersistentVolumeClaimRetentionPolicy *PersistentVolumeClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
+	Ordinals                             *Ordinals                             `json:"ordinals,omitempty"`
 }
 
 // UpdateStrategy is StatefulSetUpdateStrategy of the Kubernetes API.
@@ -65,21 +69,25 @@ type PersistentVolumeClaimRetentionPolicy struct {
 
 // Ordinals is StatefulSetOrdinals of the Kubernetes API.
 type Ordinals struct {
+	// +optional
 	Start int32 `json:"start"`
 }
 
 // Status is StatefulSetStatus of the Kubernetes API.
 type Status struct {
-	ObservedGeneration int64       `json:"observedGeneration,omitempty"`
-	Replicas           int32       `json:"replicas"`
-	ReadyReplicas      int32       `json:"readyReplicas,omitempty"`
-	CurrentReplicas    int32       `json:"currentReplicas,omitempty"`
-	UpdatedReplicas    int32       `json:"updatedReplicas,omitempty"`
-	CurrentRevision    string      `json:"currentRevision,omitempty"`
-	UpdateRevision     string      `json:"updateRevision,omitempty"`
-	CollisionCount     *int32      `json:"collisionCount,omitempty"`
-	Conditions         []Condition `json:"conditions,omitempty"`
-	AvailableReplicas  int32       `json:"availableReplicas"`
+	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
+	Replicas           int32  `json:"replicas"`
+	ReadyReplicas      int32  `json:"readyReplicas,omitempty"`
+	CurrentReplicas    int32  `json:"currentReplicas,omitempty"`
+	UpdatedReplicas    int32  `json:"updatedReplicas,omitempty"`
+	CurrentRevision    string `json:"currentRevision,omitempty"`
+	UpdateRevision     string `json:"updateRevision,omitempty"`
+	CollisionCount     *int32 `json:"collisionCount,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []Condition `json:"conditions,omitempty"`
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
 }
 
 // Condition is StatefulSetCondition of the Kubernetes API.

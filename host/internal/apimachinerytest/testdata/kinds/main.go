@@ -6,16 +6,21 @@ import (
 	"errors"
 
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/kubernetes/clusterrole"
+	"github.com/thole-dev/thole/sdk/kubernetes/clusterrolebinding"
 	"github.com/thole-dev/thole/sdk/kubernetes/configmap"
 	"github.com/thole-dev/thole/sdk/kubernetes/cronjob"
 	"github.com/thole-dev/thole/sdk/kubernetes/daemonset"
 	"github.com/thole-dev/thole/sdk/kubernetes/deployment"
+	"github.com/thole-dev/thole/sdk/kubernetes/horizontalpodautoscaler"
 	"github.com/thole-dev/thole/sdk/kubernetes/ingress"
 	"github.com/thole-dev/thole/sdk/kubernetes/job"
+	"github.com/thole-dev/thole/sdk/kubernetes/lease"
 	"github.com/thole-dev/thole/sdk/kubernetes/namespace"
 	"github.com/thole-dev/thole/sdk/kubernetes/networkpolicy"
 	"github.com/thole-dev/thole/sdk/kubernetes/persistentvolumeclaim"
 	"github.com/thole-dev/thole/sdk/kubernetes/pod"
+	"github.com/thole-dev/thole/sdk/kubernetes/poddisruptionbudget"
 	"github.com/thole-dev/thole/sdk/kubernetes/role"
 	"github.com/thole-dev/thole/sdk/kubernetes/rolebinding"
 	"github.com/thole-dev/thole/sdk/kubernetes/secret"
@@ -55,22 +60,27 @@ func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
 }
 
 var kinds = map[string]func(*sdk.Request[Spec, Status]) error{
-	"ConfigMap":             of(configmap.New),
-	"CronJob":               of(cronjob.New),
-	"DaemonSet":             of(daemonset.New),
-	"Deployment":            of(deployment.New),
-	"Ingress":               of(ingress.New),
-	"Job":                   of(job.New),
-	"Namespace":             of(namespace.New),
-	"NetworkPolicy":         of(networkpolicy.New),
-	"PersistentVolumeClaim": of(persistentvolumeclaim.New),
-	"Pod":                   of(pod.New),
-	"Role":                  of(role.New),
-	"RoleBinding":           of(rolebinding.New),
-	"Secret":                of(secret.New),
-	"Service":               of(service.New),
-	"ServiceAccount":        of(serviceaccount.New),
-	"StatefulSet":           of(statefulset.New),
+	"ClusterRole":             of(clusterrole.New),
+	"ClusterRoleBinding":      of(clusterrolebinding.New),
+	"ConfigMap":               of(configmap.New),
+	"CronJob":                 of(cronjob.New),
+	"DaemonSet":               of(daemonset.New),
+	"Deployment":              of(deployment.New),
+	"HorizontalPodAutoscaler": of(horizontalpodautoscaler.New),
+	"Ingress":                 of(ingress.New),
+	"Job":                     of(job.New),
+	"Lease":                   of(lease.New),
+	"Namespace":               of(namespace.New),
+	"NetworkPolicy":           of(networkpolicy.New),
+	"PersistentVolumeClaim":   of(persistentvolumeclaim.New),
+	"Pod":                     of(pod.New),
+	"PodDisruptionBudget":     of(poddisruptionbudget.New),
+	"Role":                    of(role.New),
+	"RoleBinding":             of(rolebinding.New),
+	"Secret":                  of(secret.New),
+	"Service":                 of(service.New),
+	"ServiceAccount":          of(serviceaccount.New),
+	"StatefulSet":             of(statefulset.New),
 }
 
 // of returns the function for the type of a kind.
