@@ -34,10 +34,11 @@ the plugin converts, with the markers of controller-tools in their comments, suc
 +kubebuilder:validation:Minimum=1, +kubebuilder:default=3 and +optional. Markers for the
 whole kind, such as +kubebuilder:printcolumn and +kubebuilder:resource, stand on the type
 with the name of the kind, or on that of the spec. The subresource
-status, and the members of the status that the host writes, are added.
+status, the members of the status that the host writes, and a column Ready are added. The
+status of a new object is {observedGeneration: -1}, unless its type has another default.
 
-A type that has no schema, and a marker that has no effect, is an error with its place,
-and nothing is written.
+A type that has no schema, a marker that has no effect, and what the API server would
+refuse, is an error with its place, and nothing is written.
 
 With --check nothing is written, and the exit code is 1 if the file is stale.`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -4,6 +4,7 @@ package crdtest
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/internal/tholetest"
 )
 
 const root = "../../../"
@@ -41,9 +43,29 @@ func TestGeneratedCRDs(t *testing.T) {
 	for _, path := range files(t) {
 		t.Run(strings.TrimPrefix(path, root), func(t *testing.T) { expectAccepted(t, client, path) })
 	}
-	install(t, client)
+	install(t, client, definitions(t, markers))
 	t.Run("objects", func(t *testing.T) { expectObjects(t, client.Resource(gadgets)) })
 	t.Run("stored", func(t *testing.T) { expectStored(t, client.Resource(gadgets)) })
+	t.Run("shapes", func(t *testing.T) {
+		install(t, client, generated(t, "testdata/shapes"))
+		expectSchemasOfKubernetes(t, client)
+	})
+}
+
+// generated returns the definitions of a plugin.
+func generated(t *testing.T, dir string) []*unstructured.Unstructured {
+	program, err := tholetest.Program("thole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "generate", "crd", "--output", "-", dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	return parse(t, text)
 }
 
 // files returns the generated files of the examples and of the tests of the generator.
@@ -59,11 +81,15 @@ func files(t *testing.T) []string {
 	return found
 }
 
-func definitions(t *testing.T, path string) (found []*unstructured.Unstructured) {
+func definitions(t *testing.T, path string) []*unstructured.Unstructured {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return parse(t, text)
+}
+
+func parse(t *testing.T, text []byte) (found []*unstructured.Unstructured) {
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(document, &o.Object); err != nil {
@@ -85,16 +111,26 @@ func expectAccepted(t *testing.T, client dynamic.Interface, path string) {
 	}
 }
 
-func install(t *testing.T, client dynamic.Interface) {
-	for _, o := range definitions(t, markers) {
-		if _, err := client.Resource(crds).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+// install creates kinds, and waits until they are served.
+func install(t *testing.T, client dynamic.Interface, kinds []*unstructured.Unstructured) {
+	for _, o := range kinds {
+		if _, err := client.Resource(crds).Create(t.Context(), o, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	await.Until(t, "gadgets are served", func() bool {
-		_, err := client.Resource(gadgets).List(t.Context(), metav1.ListOptions{})
-		return err == nil
-	})
+	for _, o := range kinds {
+		await.Until(t, o.GetName()+" is served", func() bool {
+			_, err := client.Resource(resourceOf(o)).List(t.Context(), metav1.ListOptions{})
+			return err == nil
+		})
+	}
+}
+
+// resourceOf returns the resource of the first version of a kind.
+func resourceOf(definition *unstructured.Unstructured) schema.GroupVersionResource {
+	plural, group, _ := strings.Cut(definition.GetName(), ".")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	return schema.GroupVersionResource{Group: group, Version: versions[0].(map[string]any)["name"].(string), Resource: plural}
 }
 
 // gadget returns an object with a spec that has what is required, and more.
@@ -175,5 +211,93 @@ func expectStored(t *testing.T, client dynamic.ResourceInterface) {
 	}
 	if !reflect.DeepEqual(o.Object["status"], status) {
 		t.Errorf("the status is %v", o.Object["status"])
+	}
+}
+
+// shape returns an object of a kind of testdata/shapes, with a spec.
+func shape(t *testing.T, kind, spec string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	text := "{apiVersion: shapes.example.com/v1, kind: " + kind + ", metadata: {name: one}, spec: {" + spec + "}}"
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// expectSchemasOfKubernetes has objects that the API server takes or refuses, as it does those of its own kinds.
+func expectSchemasOfKubernetes(t *testing.T, client dynamic.Interface) {
+	resource := func(kind string) dynamic.ResourceInterface {
+		plural := strings.ToLower(kind) + "s"
+		return client.Resource(schema.GroupVersionResource{Group: "shapes.example.com", Version: "v1", Resource: plural}).Namespace("default")
+	}
+	const container = "name: web, image: web"
+	for _, c := range []struct{ kind, spec, refusal string }{
+		{"Part", "", ""},
+		{"Part", "template: {metadata: {labels: {a: b}, creationTimestamp: null}, spec: {containers: [{" + container + ", resources: {}}]}}", ""},
+		{"Part", "template: {spec: {}}", "spec.template.spec.containers: Required value"},
+		{"Part", "template: {spec: {containers: [{image: web}]}}", "spec.template.spec.containers[0].name: Required value"},
+		{"Part", "containers: [{" + container + "}, {" + container + "}]", "Duplicate value"},
+		{"Part", "imagePullSecrets: [{}, {name: ''}]", "Duplicate value"},
+		{"Part", "ports: [{port: 80}, {port: 80, protocol: UDP}]", ""},
+		{"Part", "ports: [{port: 80}, {port: 80, protocol: TCP}]", "Duplicate value"},
+		{"Part", "ports: [{name: web}]", "spec.ports[0].port: Required value"},
+		{"Part", "rules: [{apiGroups: ['']}]", "spec.rules[0].verbs: Required value"},
+		{"Part", "selector: {matchExpressions: [{key: a}]}", "operator: Required value"},
+		{"Part", "conditions: [{type: A, status: 'True', reason: R, message: m}]", "lastTransitionTime: Required value"},
+		{"Part", "conditions: [{type: A, status: 'Yes', reason: R, message: m, lastTransitionTime: '2026-11-26T12:00:00Z'}]", "Unsupported value"},
+		{"Part", "conditions: [{type: A, status: 'True', reason: '', message: m, lastTransitionTime: '2026-11-26T12:00:00Z'}]", "reason"},
+		{"Whole", "pod: {metadata: {name: a}, spec: {containers: [{" + container + "}]}}, horizontalpodautoscaler: {spec: {maxReplicas: 1, scaleTargetRef: {kind: A, name: b}}}", ""},
+		{"Whole", "pods: [{spec: {}}]", "spec.pods[0].spec.containers: Required value"},
+		{"Whole", "serviceaccount: {secrets: [{name: a}, {name: a}]}", "Duplicate value"},
+		{"Whole", "rolebinding: {roleRef: {kind: Role, name: a, apiGroup: ''}}, lease: {spec: {renewTime: now}}", "spec.lease.spec.renewTime"},
+		{"Foreign", "nodeName: a", "spec.containers: Required value"},
+		{"Container", "'null': null, object: {apiVersion: v1, kind: Pod, other: 1}, anything: [1]", ""},
+		{"Container", "'null': 1, object: {other: 1}", "spec.object.apiVersion: Required value"},
+		{"Container", "'null': 1, objects: [{kind: Pod}]", "spec.objects[0].apiVersion: Required value"},
+		{"Embedding", "apiVersion: v1, kind: Pod, name: a, depth: 3, named: {value: a}", ""},
+		{"Embedding", "depth: 11, named: {value: a}", "spec.depth"},
+	} {
+		options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+		_, err := resource(c.kind).Create(t.Context(), shape(t, c.kind, c.spec), options)
+		switch {
+		case c.refusal == "" && err != nil:
+			t.Errorf("%s {%s} is refused: %v", c.kind, c.spec, err)
+		case c.refusal != "" && (err == nil || !strings.Contains(err.Error(), c.refusal)):
+			t.Errorf("%s {%s}: the error is %v, without %q", c.kind, c.spec, err, c.refusal)
+		}
+	}
+	expectMerged(t, resource("Part"))
+	for kind, want := range map[string]any{"Foreign": int64(-1), "Own": int64(-1), "Bounded": nil, "Embedding": nil} {
+		spec := map[string]string{"Foreign": "containers: [{name: a}]", "Embedding": "named: {value: a}"}[kind]
+		o, err := resource(kind).Create(t.Context(), shape(t, kind, spec), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration"); got != want {
+			t.Errorf("a new %s has observedGeneration %v, want %v", kind, got, want)
+		}
+	}
+}
+
+// expectMerged applies parts of lists and maps by two managers. Neither takes anything from the other.
+func expectMerged(t *testing.T, client dynamic.ResourceInterface) {
+	var merged *unstructured.Unstructured
+	for _, name := range []string{"a", "b"} {
+		spec := strings.ReplaceAll("containers: [{name: X, image: X}], imagePullSecrets: [{name: X}], nodeSelector: {X: X}, "+
+			"template: {metadata: {labels: {X: X}}, spec: {containers: [{name: X, image: X}], volumes: [{name: X, emptyDir: {}}]}}", "X", name)
+		var err error
+		if merged, err = client.Apply(t.Context(), "one", shape(t, "Part", spec), metav1.ApplyOptions{FieldManager: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := merged.Object["spec"].(map[string]any)
+	pod := spec["template"].(map[string]any)["spec"].(map[string]any)
+	for what, list := range map[string]any{
+		"containers": spec["containers"], "imagePullSecrets": spec["imagePullSecrets"],
+		"containers of the template": pod["containers"], "volumes of the template": pod["volumes"],
+	} {
+		if list, _ := list.([]any); len(list) != 2 {
+			t.Errorf("%s: %v", what, list)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package kstatustest
 import (
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -57,8 +58,8 @@ func (v version) written(owned []string) bool {
 // check returns everything that is wrong with a version, nil if nothing is.
 func (sc statusChecker) check(t *testing.T, v version, child *unstructured.Unstructured) error {
 	t.Helper()
-	if statusOf(v.object) == nil {
-		return nil // the host has not written it yet
+	if st := statusOf(v.object); st == nil || reflect.DeepEqual(st, map[string]any{"observedGeneration": int64(-1)}) {
+		return nil // the host has not written it yet: there is none, or the default of a generated CRD
 	}
 	return errors.Join(sc.flux(t, only(v.object, sc.owned)), sc.current(v, child), sc.summary(v.object))
 }
@@ -184,4 +185,33 @@ func field(o *unstructured.Unstructured, path ...string) string {
 	}
 	s, _, _ := unstructured.NestedString(o.Object, path...)
 	return s
+}
+
+// TestNewObjectOfAGeneratedKindIsInProgress: before its first run, an object has the status that the API server gives it
+// by the default of the CRD.
+func TestNewObjectOfAGeneratedKindIsInProgress(t *testing.T) {
+	text, err := os.ReadFile("../../../plugins/podmanager/crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, _, err := unstructured.NestedSlice(parse(t, string(text)).Object, "spec", "versions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	initial, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status map[string]any
+		want   status.Status
+	}{{initial, status.InProgressStatus}, {nil, status.CurrentStatus}} {
+		o := parse(t, "apiVersion: example.com/v1\nkind: New\nmetadata: {generation: 1}")
+		if c.status != nil {
+			o.Object["status"] = c.status
+		}
+		if got, err := status.Compute(o); err != nil || got.Status != c.want {
+			t.Errorf("with the status %v it is %v, want %s; %v", c.status, got, c.want, err)
+		}
+	}
 }

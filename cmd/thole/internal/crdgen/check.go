@@ -74,14 +74,18 @@ func (c *typeChecker) checkField(field *markers.FieldInfo) {
 	tag, hasTag := field.Tag.Lookup("json")
 	switch {
 	case field.Name != "" && !ast.IsExported(field.Name), tag == "-":
+	case !hasTag && c.isEmbeddedStruct(field): // as in encoding/json
+		field.Tag = `json:",inline"`
+		c.checkType(field.RawField, field.RawField.Type)
 	case !hasTag && field.Name == "":
-		c.fail(field.RawField, "the embedded field has no JSON tag; write `json:\",inline\"`")
+		c.fail(field.RawField, "the embedded field has no JSON tag; write one such as `json:\"name\"`")
 	case !hasTag:
 		c.fail(field.RawField, "the field "+field.Name+" has no JSON tag; write one such as `json:\"name\"`")
 	case field.Markers.Get("kubebuilder:validation:Schemaless") == nil:
 		c.checkType(field.RawField, field.RawField.Type)
 		c.checkEnum(field.RawField, field.RawField.Type, field.Markers)
 		c.addType(field)
+		c.addListType(field)
 	}
 }
 
@@ -118,6 +122,16 @@ func (c *typeChecker) checkEnum(node ast.Node, e ast.Expr, all markers.MarkerVal
 	}
 }
 
+// isEmbeddedStruct reports whether the members of a field are those of the struct that it is in.
+func (c *typeChecker) isEmbeddedStruct(field *markers.FieldInfo) bool {
+	of := c.ident.Package.TypesInfo.TypeOf(deref(field.RawField.Type))
+	if field.Name != "" || of == nil {
+		return false
+	}
+	_, isStruct := of.Underlying().(*types.Struct)
+	return isStruct
+}
+
 // addType adds a marker with the type of a schema to a field that has a type of another
 // package. controller-tools needs it for other markers, such as that of a length, and looks
 // for it in the same package alone.
@@ -134,6 +148,20 @@ func (c *typeChecker) addType(field *markers.FieldInfo) {
 		setMarker(field, "kubebuilder:validation:XIntOrString", crdmarkers.XIntOrString{})
 	case schema.Type != "" && schema.Type != "object" && schema.Type != "array":
 		setMarker(field, "kubebuilder:validation:Type", crdmarkers.Type(schema.Type))
+	}
+}
+
+// addListType makes a list of conditions a map by their types, which it is in all kinds of Kubernetes.
+func (c *typeChecker) addListType(field *markers.FieldInfo) {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	list, isList := c.ident.Package.TypesInfo.TypeOf(field.RawField.Type).(*types.Slice)
+	if name != "conditions" || !isList || field.Markers.Get("listType") != nil {
+		return
+	}
+	of, isNamed := types.Unalias(list.Elem()).(*types.Named)
+	if isNamed && of.Obj().Name() == "Condition" && of.Obj().Pkg().Path() == modulePath+"/abi" {
+		setMarker(field, "listType", crdmarkers.Map)
+		setMarker(field, "listMapKey", crdmarkers.ListMapKey("type"))
 	}
 }
 

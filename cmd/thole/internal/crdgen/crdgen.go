@@ -60,6 +60,14 @@ func Generate(ctx context.Context, at generate.Place) ([]byte, error) {
 	if err := t.err(); err != nil {
 		return nil, err
 	}
+	for i, d := range definitions {
+		if err := t.validate(ctx, d, controllers[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.err(); err != nil {
+		return nil, err
+	}
 	return render(definitions)
 }
 

@@ -43,6 +43,9 @@ func (t *typeSet) definition(c generate.Controller) *apiextensionsv1.CustomResou
 	for _, v := range slices.Backward(c.Versions) {
 		t.applyMarkers(d, c.Kind.Kind, v)
 	}
+	for i := range d.Spec.Versions {
+		addReadyColumn(&d.Spec.Versions[i])
+	}
 	d.Name = d.Spec.Names.Plural + "." + d.Spec.Group
 	t.convert(d)
 	slices.SortFunc(d.Spec.Versions, func(a, b apiextensionsv1.CustomResourceDefinitionVersion) int { return strings.Compare(a.Name, b.Name) })
@@ -82,7 +85,9 @@ func (t *typeSet) applyWhole(schema *apiextensionsv1.JSONSchemaProps, ident crd.
 	if info == nil {
 		return
 	}
-	t.checkMarkers(ident.Package, info)
+	if inMainModule(ident.Package) {
+		t.checkMarkers(ident.Package, info)
+	}
 	t.applySchemaMarkers(ident, info.Markers, schema, info.RawSpec)
 	for i := range info.Fields {
 		field := &info.Fields[i]
@@ -98,10 +103,12 @@ func (t *typeSet) applyWhole(schema *apiextensionsv1.JSONSchemaProps, ident crd.
 		t.applySchemaMarkers(ident, field.Markers, &member, field.RawField)
 		schema.Properties[name] = member
 		others := slices.DeleteFunc(slices.Clone(schema.Required), func(other string) bool { return other == name })
-		switch {
-		case hasMarker(field, "kubebuilder:validation:Optional", "optional", "k8s:optional"):
-			schema.Required = others
+		switch options := strings.Split(field.Tag.Get("json"), ",")[1:]; {
 		case hasMarker(field, "kubebuilder:validation:Required", "required", "k8s:required"):
+			schema.Required = slices.Sorted(slices.Values(append(others, name)))
+		case hasMarker(field, "kubebuilder:validation:Optional", "optional", "k8s:optional"), slices.Contains(options, "omitempty"):
+			schema.Required = others
+		case name == "spec":
 			schema.Required = slices.Sorted(slices.Values(append(others, name)))
 		}
 	}
@@ -150,6 +157,25 @@ func (t *typeSet) applyMarkers(d *apiextensionsv1.CustomResourceDefinition, kind
 				}
 			}
 		}
+	}
+}
+
+// addReadyColumn adds a column with the status of the condition Ready, unless one has it. Without columns of the author
+// there is the age as well: the API server adds it only if there are no columns.
+func addReadyColumn(v *apiextensionsv1.CustomResourceDefinitionVersion) {
+	ready := apiextensionsv1.CustomResourceColumnDefinition{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`}
+	age := apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}
+	columns := v.AdditionalPrinterColumns
+	switch at := len(columns) - 1; {
+	case len(columns) == 0:
+		v.AdditionalPrinterColumns = append(columns, ready, age)
+	case slices.ContainsFunc(columns, func(c apiextensionsv1.CustomResourceColumnDefinition) bool {
+		return c.Name == ready.Name || c.JSONPath == ready.JSONPath
+	}):
+	case columns[at].JSONPath == age.JSONPath:
+		v.AdditionalPrinterColumns = slices.Insert(columns, at, ready)
+	default:
+		v.AdditionalPrinterColumns = append(columns, ready)
 	}
 }
 

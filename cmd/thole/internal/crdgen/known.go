@@ -24,7 +24,7 @@ func knownPackages() map[string]crd.PackageOverride {
 			"Quantity":    intOrString(quantityPattern),
 			"IntOrString": intOrString(""),
 		}),
-		modulePath + "/abi": withTypes(schemas{"Time": timestamp}),
+		modulePath + "/abi": withTypes(schemas{"Time": timestamp, "Condition": condition()}),
 		// Of the standard library only these.
 		"encoding/json": only(schemas{"RawMessage": raw}),
 		"time":          only(schemas{"Time": timestamp, "Duration": {Type: "integer", Format: "int64"}}),
@@ -62,6 +62,10 @@ func intOrString(pattern string) apiextensionsv1.JSONSchemaProps {
 	}
 }
 
+// notObserved is the default of a status. kstatus takes an object whose observedGeneration is not its generation for
+// InProgress, and one without observedGeneration and conditions for Current.
+const notObserved = `{"observedGeneration":-1}`
+
 // statusSchema returns the schema of a status with what the host writes into it, except
 // for members that the plugin's type has. None is required: the host writes conditions
 // before a plugin has ever returned a status.
@@ -69,14 +73,25 @@ func statusSchema(status *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSON
 	all := hostStatus()
 	maps.Copy(all, status.Properties)
 	status.Properties, status.Required = all, nil
+	status.Default = &apiextensionsv1.JSON{Raw: []byte(notObserved)}
 	return status
 }
 
 // hostStatus returns the members of a status that the host writes.
 func hostStatus() schemas {
-	generation := func(description string) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{Description: description, Type: "integer", Format: "int64", Minimum: new(float64(0))}
+	return schemas{
+		"observedGeneration":     {Description: "The generation that the conditions are for.", Type: "integer", Format: "int64"},
+		"lastHandledReconcileAt": {Description: "The last value of the annotation reconcile.thole.dev/requestedAt that was handled.", Type: "string"},
+		"conditions": {
+			Description: "Ready, and while it is not, Reconciling or Stalled.",
+			Type:        "array", XListType: new("map"), XListMapKeys: []string{"type"},
+			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(condition())},
+		},
 	}
+}
+
+// condition returns the schema of metav1.Condition.
+func condition() apiextensionsv1.JSONSchemaProps {
 	text := func(description string, least, most int64, pattern string) apiextensionsv1.JSONSchemaProps {
 		s := apiextensionsv1.JSONSchemaProps{Description: description, Type: "string", MaxLength: &most, Pattern: pattern}
 		if least > 0 {
@@ -84,8 +99,7 @@ func hostStatus() schemas {
 		}
 		return s
 	}
-	// As of metav1.Condition.
-	condition := apiextensionsv1.JSONSchemaProps{
+	return apiextensionsv1.JSONSchemaProps{
 		Type:     "object",
 		Required: []string{"lastTransitionTime", "message", "reason", "status", "type"},
 		Properties: schemas{
@@ -96,16 +110,7 @@ func hostStatus() schemas {
 			"reason":             text("A CamelCase reason for programs.", 1, 1024, `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`),
 			"message":            text("A message for users.", 0, 32768, ""),
 			"lastTransitionTime": {Description: "When status last changed.", Type: "string", Format: "date-time"},
-			"observedGeneration": generation("The generation that the condition is for."),
-		},
-	}
-	return schemas{
-		"observedGeneration":     generation("The generation that the conditions are for."),
-		"lastHandledReconcileAt": {Description: "The last value of the annotation reconcile.thole.dev/requestedAt that was handled.", Type: "string"},
-		"conditions": {
-			Description: "Ready, and while it is not, Reconciling or Stalled.",
-			Type:        "array", XListType: new("map"), XListMapKeys: []string{"type"},
-			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &condition},
+			"observedGeneration": {Description: "The generation that the condition is for.", Type: "integer", Format: "int64", Minimum: new(float64(0))},
 		},
 	}
 }

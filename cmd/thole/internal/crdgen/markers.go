@@ -3,11 +3,15 @@ package crdgen
 import (
 	"fmt"
 	"go/ast"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	crdmarkers "sigs.k8s.io/controller-tools/pkg/crd/markers"
 	"sigs.k8s.io/controller-tools/pkg/loader"
 	"sigs.k8s.io/controller-tools/pkg/markers"
+	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 )
@@ -19,6 +23,41 @@ import (
 const prefix = "kubebuilder:"
 
 func inMainModule(pkg *loader.Package) bool { return pkg.Module != nil && pkg.Module.Main }
+
+// defaultMarker is the definition of the marker of a default.
+var defaultMarker = markers.Must(markers.MakeAnyTypeDefinition(prefix+"default", markers.DescribesField, crdmarkers.Default{}))
+
+// jsonDefault is a default that may also be JSON or YAML that controller-tools cannot parse, such as {observed: -1}.
+type jsonDefault struct{ crdmarkers.Default }
+
+// ParseMarker parses what follows the name of the marker.
+func (d *jsonDefault) ParseMarker(_, name, text string) error {
+	value, err := defaultMarker.Parse("+" + name + "=" + text)
+	if err != nil {
+		// A list in braces is a map without values in YAML.
+		if yaml.Unmarshal([]byte(text), &d.Value) != nil || hasNull(d.Value) {
+			return err
+		}
+		return nil
+	}
+	d.Default = value.(crdmarkers.Default)
+	return nil
+}
+
+func hasNull(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), hasNull)
+	case []any:
+		return slices.ContainsFunc(v, hasNull)
+	}
+	return value == nil
+}
+
+// acceptJSONDefaults makes a registry parse defaults as [jsonDefault].
+func acceptJSONDefaults(registry *markers.Registry) {
+	registry.Lookup("+"+prefix+"default", markers.DescribesField).Output = reflect.TypeFor[jsonDefault]()
+}
 
 // ofDeepCopy are markers for the generator of DeepCopy methods, which plugins do not need. Types that kubebuilder has
 // scaffolded have them.

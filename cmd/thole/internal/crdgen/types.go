@@ -28,8 +28,9 @@ type typeSet struct {
 	dir  string // to which places in errors are relative
 	fset *token.FileSet
 
-	packages map[string]*loader.Package // by path
+	packages map[string]*loader.Package // by path, those that are imported, too
 	checked  map[crd.TypeIdent]bool     // whether the schema of a type can be made
+	refused  []packages.Error           // what the API server would refuse
 }
 
 // loadTypes loads the packages that declare the types of the controllers.
@@ -53,6 +54,7 @@ func loadTypes(ctx context.Context, at generate.Place, controllers []generate.Co
 	if err := (crd.Generator{}).RegisterMarkers(registry); err != nil {
 		return nil, err
 	}
+	acceptJSONDefaults(registry)
 	t.Parser = &crd.Parser{
 		Collector:              &markers.Collector{Registry: registry},
 		Checker:                &loader.TypeChecker{NodeFilters: []loader.NodeFilter{crd.Generator{}.CheckFilter()}},
@@ -61,10 +63,8 @@ func loadTypes(ctx context.Context, at generate.Place, controllers []generate.Co
 	}
 	crd.AddKnownTypes(t.Parser)
 	maps.Copy(t.PackageOverrides, knownPackages())
-	seen := map[*loader.Package]bool{}
 	for _, root := range roots {
-		t.packages[root.PkgPath] = root
-		t.optional(root, seen)
+		t.prepare(root)
 	}
 	for _, root := range roots {
 		t.NeedPackage(root)
@@ -72,13 +72,13 @@ func loadTypes(ctx context.Context, at generate.Place, controllers []generate.Co
 	return t, nil
 }
 
-// optional makes fields with omitzero optional in a package and those that it imports, as
-// controller-tools does with omitempty.
-func (t *typeSet) optional(pkg *loader.Package, seen map[*loader.Package]bool) {
-	if seen[pkg] {
+// prepare changes what controller-tools reads of a package and of those that it imports: fields with omitzero are
+// optional, as those with omitempty, and the comments of the SDK are not for users of a kind.
+func (t *typeSet) prepare(pkg *loader.Package) {
+	if t.packages[pkg.PkgPath] != nil {
 		return
 	}
-	seen[pkg] = true
+	t.packages[pkg.PkgPath] = pkg
 	load, known := t.PackageOverrides[pkg.PkgPath]
 	if !known {
 		load = (*crd.Parser).AddPackage
@@ -88,11 +88,26 @@ func (t *typeSet) optional(pkg *loader.Package, seen map[*loader.Package]bool) {
 		for ident, info := range p.Types {
 			if ident.Package == pkg {
 				markOmitZero(info)
+				if ofSDK(pkg.PkgPath) {
+					removeDoc(info)
+				}
 			}
 		}
 	}
 	for _, imported := range pkg.Imports() {
-		t.optional(imported, seen)
+		t.prepare(imported)
+	}
+}
+
+// ofSDK reports whether a package is one of those that plugins import.
+func ofSDK(path string) bool {
+	return path == modulePath+"/abi" || path == modulePath+"/sdk" || strings.HasPrefix(path, modulePath+"/sdk/")
+}
+
+func removeDoc(info *markers.TypeInfo) {
+	info.Doc = ""
+	for i := range info.Fields {
+		info.Fields[i].Doc = ""
 	}
 }
 
@@ -124,31 +139,47 @@ func (t *typeSet) schema(ident crd.TypeIdent) *apiextensionsv1.JSONSchemaProps {
 	}
 	t.NeedFlattenedSchemaFor(ident)
 	flattened := t.FlattenedSchemata[ident]
-	return flattened.DeepCopy()
+	schema := flattened.DeepCopy()
+	crd.EditSchema(schema, completed{})
+	return schema
+}
+
+// completed adds to a schema what the API server requires beside a marker.
+type completed struct{}
+
+func (c completed) Visit(schema *apiextensionsv1.JSONSchemaProps) crd.SchemaVisitor {
+	switch {
+	case schema == nil:
+	case schema.XEmbeddedResource && schema.Type == "": // the JSON of sdk.Raw may be anything
+		schema.Type = "object"
+	case schema.Items != nil && schema.Items.Schema != nil:
+		for _, key := range schema.XListMapKeys {
+			addKeyDefault(schema.Items.Schema, key)
+		}
+	}
+	return c
+}
+
+// addKeyDefault makes "" the default of a string by which elements of a list are merged, unless it is required or has a
+// default: as in Kubernetes, an element without it has that key.
+func addKeyDefault(element *apiextensionsv1.JSONSchemaProps, key string) {
+	member := element.Properties[key]
+	if member.Type == "string" && member.Default == nil && !slices.Contains(element.Required, key) {
+		member.Default = &apiextensionsv1.JSON{Raw: []byte(`""`)}
+		element.Properties[key] = member
+	}
 }
 
 // err returns the mistakes in all packages, in the order of their places.
 func (t *typeSet) err() error {
-	var found []packages.Error
-	seen := map[*loader.Package]bool{}
-	var visit func(*loader.Package)
-	visit = func(pkg *loader.Package) {
-		if seen[pkg] {
-			return
-		}
-		seen[pkg] = true
+	found := t.refused
+	for _, pkg := range t.packages {
 		for _, err := range pkg.Errors {
 			// Of the packages that are imported, not all are loaded, so that types seem to be unknown.
 			if err.Kind != packages.TypeError {
 				found = append(found, err)
 			}
 		}
-		for _, imported := range pkg.Imports() {
-			visit(imported)
-		}
-	}
-	for _, pkg := range t.packages {
-		visit(pkg)
 	}
 	slices.SortFunc(found, func(a, b packages.Error) int {
 		return cmp.Or(comparePlaces(a.Pos, b.Pos), strings.Compare(a.Msg, b.Msg))

@@ -24,6 +24,19 @@ type WebsiteSpec struct {
 	// +kubebuilder:validation:Enum="1";"true"
 	// +optional
 	Quoted string `json:"quoted,omitempty"`
+	// +kubebuilder:default={least: -1, most: 1, steps: [-1, 0.5]}
+	// +optional
+	Range Range `json:"range,omitzero"`
+	// +kubebuilder:default:={"least":-2}
+	// +optional
+	Legacy Range `json:"legacy,omitzero"`
+}
+
+// Range is a range of numbers.
+type Range struct {
+	Least int32     `json:"least,omitempty"`
+	Most  int32     `json:"most,omitempty"`
+	Steps []float64 `json:"steps,omitempty"`
 }
 
 // WebsiteStatus defines the observed state of Website.
@@ -54,7 +67,7 @@ type Website struct {
 	Spec WebsiteSpec `json:"spec"`
 
 	// status defines the observed state of Website
-	// +kubebuilder:default={observedGeneration: 0}
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status WebsiteStatus `json:"status,omitzero"`
 }
