@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gobuffalo/flect"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-tools/pkg/crd"
@@ -48,6 +49,7 @@ func (t *typeSet) definition(c generate.Controller) *apiextensionsv1.CustomResou
 	}
 	d.Name = d.Spec.Names.Plural + "." + d.Spec.Group
 	t.convert(d)
+	addApproval(d)
 	slices.SortFunc(d.Spec.Versions, func(a, b apiextensionsv1.CustomResourceDefinitionVersion) int { return strings.Compare(a.Name, b.Name) })
 	return d
 }
@@ -158,6 +160,15 @@ func (t *typeSet) applyMarkers(d *apiextensionsv1.CustomResourceDefinition, kind
 			}
 		}
 	}
+}
+
+// addApproval adds the annotation that the API server requires of a kind in a group of the Kubernetes community. The
+// author of a controller for such a kind has not had it approved.
+func addApproval(d *apiextensionsv1.CustomResourceDefinition) {
+	if state, _ := apihelpers.GetAPIApprovalState(d.Annotations); !apihelpers.IsProtectedCommunityGroup(d.Spec.Group) || state != apihelpers.APIApprovalMissing {
+		return
+	}
+	metav1.SetMetaDataAnnotation(&d.ObjectMeta, apiextensionsv1.KubeAPIApprovedAnnotation, "unapproved, generated from the types of a plugin")
 }
 
 // addReadyColumn adds a column with the status of the condition Ready, unless one has it. Without columns of the author

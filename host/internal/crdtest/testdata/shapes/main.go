@@ -37,6 +37,8 @@ func init() {
 	sdk.Register(sdk.Controller[Embedding, Refusing]{Name: "embedding", For: sdk.Kind{APIVersion: group + "v1", Kind: "Embedding"}})
 	sdk.Register(sdk.Controller[Empty, Own]{Name: "own", For: sdk.Kind{APIVersion: group + "v1", Kind: "Own"}})
 	sdk.Register(sdk.Controller[Empty, Bounded]{Name: "bounded", For: sdk.Kind{APIVersion: group + "v1", Kind: "Bounded"}})
+	// The API server protects groups of the Kubernetes community.
+	sdk.Register(sdk.Controller[Empty, Empty]{Name: "community", For: sdk.Kind{APIVersion: "shapes.k8s.io/v1", Kind: "Community"}})
 }
 
 const group = "shapes.example.com/"
