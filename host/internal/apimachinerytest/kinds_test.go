@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -81,6 +83,29 @@ func TestTypesAreThoseOfKubernetes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWholeKindsAreMembersOfASpec: objects in a spec are the same after the plugin has decoded and encoded it.
+func TestWholeKindsAreMembersOfASpec(t *testing.T) {
+	type whole struct {
+		Deployment appsv1.Deployment     `json:"deployment"`
+		Pods       []corev1.Pod          `json:"pods"`
+		Lease      *coordinationv1.Lease `json:"lease"`
+	}
+	want := whole{Pods: make([]corev1.Pod, 2), Lease: &coordinationv1.Lease{}}
+	for _, object := range []any{&want.Deployment, &want.Pods[0], &want.Pods[1], want.Lease} {
+		filler(1, 0.3).Fill(object)
+	}
+	text := asJSON(t, want)
+	decode(t, text, &want)
+
+	var status struct{ Object json.RawMessage }
+	kindsPlugin{load(t, "kinds")}.compute(t, "w", map[string]any{"kind": "Whole", "whole": json.RawMessage(text)}, &status)
+	var got whole
+	decode(t, string(status.Object), &got)
+	if !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("%s\ncomes back as %s", text, status.Object)
+	}
 }
 
 // withUnknown returns an object with members that no version of Kubernetes has.

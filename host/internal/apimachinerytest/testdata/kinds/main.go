@@ -39,10 +39,18 @@ func init() {
 	})
 }
 
-// Spec has the object.
+// Spec has the object, or whole objects as members.
 type Spec struct {
 	Kind   string  `json:"kind"`
 	Object sdk.Raw `json:"object,omitempty"`
+	Whole  Whole   `json:"whole,omitzero"`
+}
+
+// Whole has whole kinds as members.
+type Whole struct {
+	Deployment deployment.Deployment `json:"deployment,omitzero"`
+	Pods       []pod.Pod             `json:"pods,omitempty"`
+	Lease      *lease.Lease          `json:"lease,omitempty"`
 }
 
 // Status has the object as it is encoded again, and a new one of its kind.
@@ -52,6 +60,11 @@ type Status struct {
 }
 
 func reconcile(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
+	if r.Spec.Kind == "Whole" {
+		var err error
+		r.Status.Object, err = sdk.Encode(r.Spec.Whole)
+		return sdk.AwaitChange(), err
+	}
 	again, ok := kinds[r.Spec.Kind]
 	if !ok {
 		return sdk.Action{}, errors.New("there is no type for kind " + r.Spec.Kind)

@@ -5,6 +5,9 @@ package main
 import (
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
+	"github.com/thole-dev/thole/sdk/kubernetes/deployment"
+	"github.com/thole-dev/thole/sdk/kubernetes/lease"
+	"github.com/thole-dev/thole/sdk/kubernetes/pod"
 )
 
 // DecodeJSON fills x from JSON; see package codec.
@@ -15,6 +18,8 @@ func (x *Spec) DecodeJSON(r *codec.Reader) {
 			codec.ReadString(r, &x.Kind)
 		case "object":
 			codec.ReadRaw(r, (*[]byte)(&x.Object))
+		case "whole":
+			x.Whole.DecodeJSON(r)
 		}
 	}
 }
@@ -35,7 +40,91 @@ func appendJSONSpec(dst []byte, x *Spec) ([]byte, error) {
 			return dst, codec.Within("object", err)
 		}
 	}
+	if !(x.Whole.Deployment.TypeMeta == (sdk.TypeMeta{}) && !(x.Whole.Deployment.Metadata.Name != "") && !(x.Whole.Deployment.Metadata.Namespace != "") && !(x.Whole.Deployment.Metadata.UID != "") && !(x.Whole.Deployment.Metadata.ResourceVersion != "") && !(x.Whole.Deployment.Metadata.Generation != 0) && !(x.Whole.Deployment.Metadata.CreationTimestamp != "") && !(x.Whole.Deployment.Metadata.DeletionTimestamp != "") && x.Whole.Deployment.Metadata.Labels == nil && x.Whole.Deployment.Metadata.Annotations == nil && x.Whole.Deployment.Metadata.Finalizers == nil && x.Whole.Deployment.Metadata.OwnerReferences == nil && x.Whole.Deployment.Spec.Replicas == nil && x.Whole.Deployment.Spec.Selector == nil && !(x.Whole.Deployment.Spec.Template.Metadata.Name != "") && !(x.Whole.Deployment.Spec.Template.Metadata.Namespace != "") && !(x.Whole.Deployment.Spec.Template.Metadata.UID != "") && !(x.Whole.Deployment.Spec.Template.Metadata.ResourceVersion != "") && !(x.Whole.Deployment.Spec.Template.Metadata.Generation != 0) && !(x.Whole.Deployment.Spec.Template.Metadata.CreationTimestamp != "") && !(x.Whole.Deployment.Spec.Template.Metadata.DeletionTimestamp != "") && x.Whole.Deployment.Spec.Template.Metadata.Labels == nil && x.Whole.Deployment.Spec.Template.Metadata.Annotations == nil && x.Whole.Deployment.Spec.Template.Metadata.Finalizers == nil && x.Whole.Deployment.Spec.Template.Metadata.OwnerReferences == nil && x.Whole.Deployment.Spec.Template.Spec.Volumes == nil && x.Whole.Deployment.Spec.Template.Spec.InitContainers == nil && x.Whole.Deployment.Spec.Template.Spec.Containers == nil && x.Whole.Deployment.Spec.Template.Spec.EphemeralContainers == nil && !(x.Whole.Deployment.Spec.Template.Spec.RestartPolicy != "") && x.Whole.Deployment.Spec.Template.Spec.TerminationGracePeriodSeconds == nil && x.Whole.Deployment.Spec.Template.Spec.ActiveDeadlineSeconds == nil && !(x.Whole.Deployment.Spec.Template.Spec.DNSPolicy != "") && x.Whole.Deployment.Spec.Template.Spec.NodeSelector == nil && !(x.Whole.Deployment.Spec.Template.Spec.ServiceAccountName != "") && !(x.Whole.Deployment.Spec.Template.Spec.DeprecatedServiceAccount != "") && x.Whole.Deployment.Spec.Template.Spec.AutomountServiceAccountToken == nil && !(x.Whole.Deployment.Spec.Template.Spec.NodeName != "") && !(x.Whole.Deployment.Spec.Template.Spec.HostNetwork) && !(x.Whole.Deployment.Spec.Template.Spec.HostPID) && !(x.Whole.Deployment.Spec.Template.Spec.HostIPC) && x.Whole.Deployment.Spec.Template.Spec.ShareProcessNamespace == nil && x.Whole.Deployment.Spec.Template.Spec.SecurityContext == nil && x.Whole.Deployment.Spec.Template.Spec.ImagePullSecrets == nil && !(x.Whole.Deployment.Spec.Template.Spec.Hostname != "") && !(x.Whole.Deployment.Spec.Template.Spec.Subdomain != "") && x.Whole.Deployment.Spec.Template.Spec.Affinity == nil && !(x.Whole.Deployment.Spec.Template.Spec.SchedulerName != "") && x.Whole.Deployment.Spec.Template.Spec.Tolerations == nil && x.Whole.Deployment.Spec.Template.Spec.HostAliases == nil && !(x.Whole.Deployment.Spec.Template.Spec.PriorityClassName != "") && x.Whole.Deployment.Spec.Template.Spec.Priority == nil && x.Whole.Deployment.Spec.Template.Spec.DNSConfig == nil && x.Whole.Deployment.Spec.Template.Spec.ReadinessGates == nil && x.Whole.Deployment.Spec.Template.Spec.RuntimeClassName == nil && x.Whole.Deployment.Spec.Template.Spec.EnableServiceLinks == nil && x.Whole.Deployment.Spec.Template.Spec.PreemptionPolicy == nil && x.Whole.Deployment.Spec.Template.Spec.Overhead == nil && x.Whole.Deployment.Spec.Template.Spec.TopologySpreadConstraints == nil && x.Whole.Deployment.Spec.Template.Spec.SetHostnameAsFQDN == nil && x.Whole.Deployment.Spec.Template.Spec.OS == nil && x.Whole.Deployment.Spec.Template.Spec.HostUsers == nil && x.Whole.Deployment.Spec.Template.Spec.SchedulingGates == nil && x.Whole.Deployment.Spec.Template.Spec.ResourceClaims == nil && x.Whole.Deployment.Spec.Template.Spec.Resources == nil && x.Whole.Deployment.Spec.Template.Spec.HostnameOverride == nil && x.Whole.Deployment.Spec.Template.Spec.SchedulingGroup == nil && x.Whole.Deployment.Spec.Strategy == (deployment.Strategy{}) && !(x.Whole.Deployment.Spec.MinReadySeconds != 0) && x.Whole.Deployment.Spec.RevisionHistoryLimit == nil && !(x.Whole.Deployment.Spec.Paused) && x.Whole.Deployment.Spec.ProgressDeadlineSeconds == nil && !(x.Whole.Deployment.Status.ObservedGeneration != 0) && !(x.Whole.Deployment.Status.Replicas != 0) && !(x.Whole.Deployment.Status.UpdatedReplicas != 0) && !(x.Whole.Deployment.Status.ReadyReplicas != 0) && !(x.Whole.Deployment.Status.AvailableReplicas != 0) && !(x.Whole.Deployment.Status.UnavailableReplicas != 0) && x.Whole.Deployment.Status.TerminatingReplicas == nil && x.Whole.Deployment.Status.Conditions == nil && x.Whole.Deployment.Status.CollisionCount == nil && x.Whole.Pods == nil && x.Whole.Lease == nil) {
+		dst = append(dst, `,"whole":`...)
+		if dst, err = appendJSONWhole(dst, &x.Whole); err != nil {
+			return dst, codec.Within("whole", err)
+		}
+	}
 	return codec.CloseObject(dst, at), nil
+}
+
+// DecodeJSON fills x from JSON; see package codec.
+func (x *Whole) DecodeJSON(r *codec.Reader) {
+	for more := r.FirstMember(); more; more = r.NextMember() {
+		switch r.Name() {
+		case "deployment":
+			codec.ReadVisited(r, &x.Deployment, (*deployment.Deployment).VisitJSON)
+		case "pods":
+			readJSONListOfPod(r, &x.Pods)
+		case "lease":
+			if r.Null() {
+				x.Lease = nil
+			} else {
+				if x.Lease == nil {
+					x.Lease = new(lease.Lease)
+				}
+				codec.ReadVisited(r, x.Lease, (*lease.Lease).VisitJSON)
+			}
+		}
+	}
+}
+
+// AppendJSON appends x as JSON; see package codec.
+func (x Whole) AppendJSON(dst []byte) ([]byte, error) {
+	return appendJSONWhole(dst, &x)
+}
+
+func appendJSONWhole(dst []byte, x *Whole) ([]byte, error) {
+	var err error
+	at := len(dst)
+	if !(codec.IsZero(&x.Deployment, (*deployment.Deployment).VisitJSON)) {
+		dst = append(dst, `,"deployment":`...)
+		if dst, err = codec.AppendVisited(dst, &x.Deployment, (*deployment.Deployment).VisitJSON); err != nil {
+			return dst, codec.Within("deployment", err)
+		}
+	}
+	if len(x.Pods) != 0 {
+		dst = append(dst, `,"pods":`...)
+		if dst, err = appendJSONListOfPod(dst, x.Pods); err != nil {
+			return dst, codec.Within("pods", err)
+		}
+	}
+	if x.Lease != nil {
+		dst = append(dst, `,"lease":`...)
+		if dst, err = codec.AppendVisited(dst, x.Lease, (*lease.Lease).VisitJSON); err != nil {
+			return dst, codec.Within("lease", err)
+		}
+	}
+	return codec.CloseObject(dst, at), nil
+}
+
+func readJSONListOfPod(r *codec.Reader, x *[]pod.Pod) {
+	if r.Null() {
+		*x = nil
+		return
+	}
+	list := (*x)[:0]
+	for more := r.FirstElement(); more; more = r.NextElement() {
+		list = codec.Extend(list)
+		codec.ReadVisited(r, &list[len(list)-1], (*pod.Pod).VisitJSON)
+	}
+	*x = codec.Filled(list)
+}
+
+func appendJSONListOfPod(dst []byte, x []pod.Pod) ([]byte, error) {
+	if x == nil {
+		return codec.AppendNull(dst), nil
+	}
+	var err error
+	at := len(dst)
+	for i := range x {
+		dst = append(dst, ',')
+		if dst, err = codec.AppendVisited(dst, &x[i], (*pod.Pod).VisitJSON); err != nil {
+			return dst, codec.WithinElement(i, err)
+		}
+	}
+	return codec.CloseArray(dst, at), nil
 }
 
 // DecodeJSON fills x from JSON; see package codec.
@@ -78,7 +167,13 @@ func _() {
 	codec.Fits[struct {
 		Kind   string  `json:"kind"`
 		Object sdk.Raw `json:"object,omitempty"`
+		Whole  Whole   `json:"whole,omitzero"`
 	}](Spec{})
+	codec.Fits[struct {
+		Deployment deployment.Deployment `json:"deployment,omitzero"`
+		Pods       []pod.Pod             `json:"pods,omitempty"`
+		Lease      *lease.Lease          `json:"lease,omitempty"`
+	}](Whole{})
 	codec.Fits[struct {
 		Object sdk.Raw `json:"object,omitempty"`
 		New    sdk.Raw `json:"new,omitempty"`
