@@ -35,7 +35,7 @@ the plugin converts, with the markers of controller-tools in their comments, suc
 whole kind, such as +kubebuilder:printcolumn and +kubebuilder:resource, stand on the type
 with the name of the kind, or on that of the spec. The subresource
 status, the members of the status that the host writes, and a column Ready are added. The
-status of a new object is {observedGeneration: -1}, unless its type has another default.
+default of the status has observedGeneration: -1, unless it has another or its rules forbid it.
 
 A type that has no schema, a marker that has no effect, and what the API server would
 refuse, is an error with its place, and nothing is written.

@@ -62,10 +62,6 @@ func intOrString(pattern string) apiextensionsv1.JSONSchemaProps {
 	}
 }
 
-// notObserved is the default of a status. kstatus takes an object whose observedGeneration is not its generation for
-// InProgress, and one without observedGeneration and conditions for Current.
-const notObserved = `{"observedGeneration":-1}`
-
 // statusSchema returns the schema of a status with what the host writes into it, except
 // for members that the plugin's type has. None is required: the host writes conditions
 // before a plugin has ever returned a status.
@@ -73,7 +69,6 @@ func statusSchema(status *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSON
 	all := hostStatus()
 	maps.Copy(all, status.Properties)
 	status.Properties, status.Required = all, nil
-	status.Default = &apiextensionsv1.JSON{Raw: []byte(notObserved)}
 	return status
 }
 

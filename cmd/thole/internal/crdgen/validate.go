@@ -37,10 +37,14 @@ func refusals(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition) 
 // maxSize is the limit of etcd for a request, in bytes.
 const maxSize = 1536 << 10
 
-// validate adds the mistakes that the API server would find in the definition of a kind. If
-// only the default of the status is one, as with a rule for the status, it is removed.
+// validate adds the default of the status to the definition of a kind, if the API server accepts it, and the mistakes
+// that the API server would find.
 func (t *typeSet) validate(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition, c generate.Controller) error {
-	text, err := json.Marshal(d)
+	initial := d.DeepCopy()
+	if err := setNotObserved(initial); err != nil {
+		return err
+	}
+	text, err := json.Marshal(initial)
 	if err != nil {
 		return err
 	}
@@ -48,31 +52,35 @@ func (t *typeSet) validate(ctx context.Context, d *apiextensionsv1.CustomResourc
 		t.refused = append(t.refused, packages.Error{Pos: c.Place, Msg: fmt.Sprintf("the definition of %s has %d bytes, and etcd stores %d at most; "+
 			"use sdk.Raw in place of a large type, or a struct with the fields that the plugin uses", c.Kind, len(text), maxSize)})
 	}
+	if found, err := refusals(ctx, initial); err != nil || len(found) == 0 {
+		*d = *initial
+		return err
+	}
 	found, err := refusals(ctx, d)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	without := d.DeepCopy()
-	removeStatusDefaults(without)
-	if others, err := refusals(ctx, without); err != nil || len(others) == 0 {
-		*d = *without
-		return err
-	}
 	for _, mistake := range found {
 		t.refused = append(t.refused, t.describeRefusal(d, c, mistake))
 	}
-	return nil
+	return err
 }
 
-// removeStatusDefaults removes the defaults of the status that [typeSet.version] adds.
-func removeStatusDefaults(d *apiextensionsv1.CustomResourceDefinition) {
+// setNotObserved sets observedGeneration to -1 in the defaults of the status, unless they have one. kstatus takes an
+// object whose observedGeneration is not its generation for InProgress, and one without it for Current.
+func setNotObserved(d *apiextensionsv1.CustomResourceDefinition) error {
 	for _, v := range d.Spec.Versions {
 		properties := v.Schema.OpenAPIV3Schema.Properties
-		if status := properties["status"]; status.Default != nil && string(status.Default.Raw) == notObserved {
-			status.Default = nil
-			properties["status"] = status
+		status, initial := properties["status"], map[string]json.RawMessage{}
+		if status.Default != nil && json.Unmarshal(status.Default.Raw, &initial) != nil || initial["observedGeneration"] != nil {
+			continue
 		}
+		initial["observedGeneration"] = []byte("-1")
+		text, err := json.Marshal(initial)
+		if err != nil {
+			return err
+		}
+		status.Default = &apiextensionsv1.JSON{Raw: text}
+		properties["status"] = status
 	}
+	return nil
 }
 
 var (

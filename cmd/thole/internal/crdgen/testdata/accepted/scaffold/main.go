@@ -45,6 +45,8 @@ type WebsiteStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []sdk.Condition `json:"conditions,omitempty"`
+	// +optional
+	Phase string `json:"phase,omitempty"`
 }
 
 // +kubebuilder:object:root=true
@@ -67,7 +69,7 @@ type Website struct {
 	Spec WebsiteSpec `json:"spec"`
 
 	// status defines the observed state of Website
-	// +kubebuilder:default={"observedGeneration":-1}
+	// +kubebuilder:default={phase: New}
 	// +optional
 	Status WebsiteStatus `json:"status,omitzero"`
 }
