@@ -179,6 +179,15 @@ func (w *webhooks) certified() error {
 	return nil
 }
 
+// Reviews returns how many requests of the API server a plugin has had for a review, which is
+// [abi.ExportValidate], [abi.ExportMutate] or [abi.ExportConvert].
+func (h *Host) Reviews(plugin, review string) int {
+	if h.webhooks == nil {
+		return 0
+	}
+	return h.webhooks.metrics.Total(plugin, review, webhook.Results(review))
+}
+
 const (
 	notServed     = "its reviews and conversions are not served: start the host with --webhook-listen"
 	notRegistered = "the API server has not been told yet what it reviews or converts"

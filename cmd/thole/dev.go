@@ -38,10 +38,11 @@ them, and what the plugin logs.
 The plugin runs on a control plane that is started for it, thole-devcluster,
 or on the cluster of --kubeconfig, with the rights of that file. A policy.yaml
 in DIR is the policy of the plugin; if it has no allow, the plugin is allowed
-what its manifest asks for, and the policy that says so is shown. crd.yaml and
-sample.yaml in DIR are applied to the control plane, at the start and after a
-save; to another cluster only with --apply. A crd.yaml that was written by
-thole generate crd is updated with each build.
+what its manifest asks for, and the policy that says so is shown. crd.yaml in
+DIR is applied to the control plane at the start, sample.yaml when the plugin is
+built and its webhooks, if it has some, answer; both again after a save, and to
+another cluster only with --apply. A crd.yaml that was written by thole generate
+crd is updated with each build.
 
 Ctrl-C ends all of it, and nothing but the directory of --data is left behind.
 With --once the command ends by itself when the objects of sample.yaml are

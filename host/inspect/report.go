@@ -37,6 +37,9 @@ type Report struct {
 	resources   map[abi.Kind]resource // of the kinds of the manifest
 }
 
+// DecodedManifest returns the manifest, nil if there is none.
+func (r *Report) DecodedManifest() *abi.Manifest { return r.manifest }
+
 // Policy is the smallest policy with which a plugin starts, except that it has every verb
 // of writing for what the plugin writes: which of them it uses is not in its manifest. It
 // has the form of a policy file.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -61,6 +62,17 @@ func (w WebhookMetrics) Started(plugin string, manifest *abi.Manifest, results f
 func (w WebhookMetrics) Served(plugin, review, result string, seconds float64) {
 	w.of.requests.WithLabelValues(plugin, review, result).Inc()
 	w.of.duration.WithLabelValues(plugin, review).Observe(seconds)
+}
+
+// Total returns how many requests were answered with any of the results.
+func (w WebhookMetrics) Total(plugin, review string, results []string) (n int) {
+	for _, result := range results {
+		var m dto.Metric
+		if err := w.of.requests.WithLabelValues(plugin, review, result).Write(&m); err == nil { // always
+			n += int(m.GetCounter().GetValue())
+		}
+	}
+	return n
 }
 
 // Refused counts a request that was refused.

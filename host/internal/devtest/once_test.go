@@ -78,6 +78,45 @@ func TestSampleWaitsForTheConversion(t *testing.T) {
 	w.expectNothingLeft()
 }
 
+// Before the API server asks the plugin it would store the sample as it is. Of the kinds with the name
+// Node kubectl takes that of Kubernetes.
+func TestSampleWaitsForTheReviews(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	w.edit("crd.yaml", "hello", "node", "Hello", "Node")
+	w.edit("sample.yaml", "kind: Hello", "kind: Node")
+	w.edit("main.go", `import "github.com/thole-dev/thole/sdk"`, `import (
+	"errors"
+
+	"github.com/thole-dev/thole/sdk"
+)`, `Kind: "Hello"},`, `Kind: "Node"},
+		Mutate: sdk.Mutate(func(_ *sdk.Review, _, o *sdk.Object[Spec, Status]) error {
+			if o.Spec.Name == "world" {
+				o.Spec.Name = "moon"
+			}
+			return nil
+		}),
+		Validate: sdk.Validate(func(_ *sdk.Review, _, o *sdk.Object[Spec, Status]) error {
+			if o.Spec.Name != "moon" {
+				return errors.New("not the moon")
+			}
+			return nil
+		}),`)
+	term := inTerminal(t, w.thole("dev", "plugin"))
+	term.shows("kubectl delete")
+	w.edit("sample.yaml", "spec:\n  name: world", "spec:\n  name: mars")
+	term.shows("not the moon")
+	term.interrupt()
+	text := mask(term.ends(0))
+	expectInOrder(t, text, "runs ", "applied    Node default/world", "default/world: greeted name=moon",
+		"kubectl get nodes.example.com -n default\nkubectl edit nodes.example.com world -n default\nkubectl delete nodes.example.com world -n default\n",
+		"changed    sample.yaml", "apply Node default/world of sample.yaml: admission webhook ")
+	if strings.Contains(text, "name=world") {
+		t.Errorf("the sample was stored as it is:\n%s", text)
+	}
+	w.expectNothingLeft()
+}
+
 func TestOnceFailsWithTheReasonWhenTheSampleIsNotReadyInTime(t *testing.T) {
 	t.Parallel()
 	w := newWork(t, podmanager)

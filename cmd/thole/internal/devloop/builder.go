@@ -3,7 +3,6 @@ package devloop
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -79,7 +78,9 @@ type build struct {
 	digest string // in hex
 	// refused is why a host would not load the module, "" if it would.
 	refused string
-	err     error // why there is no module; its text is for people, and may have several lines
+	// manifest is that of the module, nil if it could not be read.
+	manifest *abi.Manifest
+	err      error // why there is no module; its text is for people, and may have several lines
 }
 
 // buildEvent is what a builder reports: one of the three.
@@ -348,14 +349,8 @@ func (i *moduleInspector) inspectAs(ctx context.Context, name string, b *build) 
 	if err := report.Refused(); err != nil {
 		b.refused = report.Load.Step + ": " + sanitize.Line(err.Error())
 	}
-	return manifestName(report.Manifest, name), nil
-}
-
-// manifestName returns the name in a manifest, or fallback if there is none.
-func manifestName(manifest []byte, fallback string) string {
-	var m struct{ Name string }
-	if err := json.Unmarshal(manifest, &m); err != nil || !abi.ValidName(m.Name) {
-		return fallback
+	if b.manifest = report.DecodedManifest(); b.manifest == nil {
+		return name, nil
 	}
-	return m.Name
+	return b.manifest.Name, nil
 }

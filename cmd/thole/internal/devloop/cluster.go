@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
@@ -152,7 +153,7 @@ func (s *session) applyFile(ctx context.Context, name string) {
 		if name == sampleFile {
 			s.watchSample(ctx, o)
 		}
-		if err := s.client.apply(ctx, o); err != nil {
+		if err := s.client.apply(ctx, o, metav1.ApplyOptions{}); err != nil {
 			s.out.say("error", bad, "apply %s of %s: %v", named(o), name, err)
 			continue
 		}
@@ -227,13 +228,14 @@ var errNotServed = errors.New("the API server does not serve the kind: apply its
 
 // apply is a server-side apply, which takes fields over from other managers. It
 // waits for a kind that is not served yet.
-func (c *client) apply(ctx context.Context, o *object) error {
+func (c *client) apply(ctx context.Context, o *object, options metav1.ApplyOptions) error {
+	options.FieldManager, options.Force = fieldManager, true
 	return untilServed(ctx, func(ctx context.Context) error {
 		resource, err := c.resourceOf(o)
 		if err != nil {
 			return err
 		}
-		_, err = resource.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		_, err = resource.Apply(ctx, o.GetName(), o, options)
 		if apierrors.IsNotFound(err) && !namespaceNotFound(err, o) {
 			return errNotServed // discovery has it already
 		}
@@ -286,6 +288,28 @@ func (c *client) find(kind schema.GroupVersionKind) (resource schema.GroupVersio
 		}
 	}
 	return resource, false, errNotServed
+}
+
+// resourceNames returns a function that names the resource of a kind for kubectl: by the kind in
+// lower case, such as foo, or by foos.example.com if kubectl takes the short name for another one.
+func (c *client) resourceNames() func(schema.GroupVersionKind) string {
+	groups, err := restmapper.GetAPIGroupResources(c.discovery)
+	if err != nil {
+		groups = nil // then nothing is found, and names are those of the kinds
+	}
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), c.discovery, nil)
+	return func(kind schema.GroupVersionKind) string {
+		name := strings.ToLower(kind.Kind)
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return name
+		}
+		wanted := mapping.Resource.GroupResource()
+		if found, err := mapper.ResourceFor(schema.GroupVersionResource{Resource: name}); err != nil || found.GroupResource() != wanted {
+			return wanted.String()
+		}
+		return name
+	}
 }
 
 // named names an object for people.

@@ -16,6 +16,7 @@
 //	sources.go    the files that a plugin is built from, and their changes
 //	cluster.go    the embedded control plane, and the manifests beside the source
 //	objects.go    the changes of the plugin's objects
+//	sample.go     when the sample is applied
 //	ready.go      whether the sample is Ready, and if not, why
 //	printer.go    lines for people
 //	process.go    a program as a child process

@@ -25,6 +25,9 @@ type sampleState struct {
 	silent    map[schema.GroupKind]bool   // of which the host writes no condition
 	complete  bool                        // all were Ready since the last apply
 	suggested bool                        // commands were suggested
+
+	waits      bool      // sample.yaml is to be applied
+	registered time.Time // since when the API server has the webhooks for which it waits; zero before
 }
 
 // sampleObject is an object of sample.yaml.
@@ -129,13 +132,15 @@ func isObserved(o *object) bool {
 // suggest shows commands to try next.
 func (s *session) suggest(sample []*sampleObject) {
 	o := sample[0].wanted
-	kind, where := strings.ToLower(o.GetKind()), ""
+	where := ""
 	if o.GetNamespace() != "" {
 		where = " -n " + o.GetNamespace()
 	}
+	names := s.client.resourceNames()
+	kind := names(o.GroupVersionKind())
 	resources := []string{kind}
 	for followed := range s.watch.kinds {
-		if name := strings.ToLower(followed.Kind); followed != eventKind && name != kind {
+		if name := names(followed); followed != eventKind && !slices.Contains(resources, name) {
 			resources = append(resources, name)
 		}
 	}
@@ -156,6 +161,8 @@ func (s *session) notReadyError() error {
 		}
 	}
 	switch {
+	case s.sample.waits:
+		facts = append(facts, sampleFile+" was not applied: it waits for the webhooks of the plugin")
 	case len(s.sample.objects) == 0:
 		facts = append(facts, "no object of "+sampleFile+" could be applied")
 	case len(all) == 0 && len(s.sample.primaries) > 0:

@@ -104,19 +104,6 @@ func TestSessionWithOnceEndsWhenTheSampleIsReady(t *testing.T) {
 	}
 }
 
-func TestReadySampleIsFollowedByCommandsToTry(t *testing.T) {
-	s, out, ended := sampleSession(t)
-	s.watch.kinds[eventKind] = true
-	s.watch.kinds[gvk(abi.Kind{APIVersion: "v1", Kind: "Pod"})] = true
-	s.sample.noteRun(events.RunEnded{Run: events.Run{Controller: "managers", Object: "ns/web"}})
-	s.onSampleChange(time.Now(), becomesReady(s))
-	s.onSampleChange(time.Now(), becomesReady(s))
-	want := "kubectl get podmanager,pod -n ns\nkubectl edit podmanager web -n ns\nkubectl delete podmanager web -n ns\n"
-	if strings.Count(out.String(), want) != 1 || ended() != nil {
-		t.Errorf("shown is\n%s, and the end is %v", out, ended())
-	}
-}
-
 func TestDescribeNotReady(t *testing.T) {
 	manager := objectOf(t, managerYAML)
 	stalled := objectOf(t, managerYAML+"status: {conditions: [{type: Stalled, status: 'True', reason: NoImage, message: name one}, {type: Ready, status: 'False'}]}\n")

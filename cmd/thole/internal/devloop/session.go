@@ -17,11 +17,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host"
-	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/rights"
@@ -42,7 +40,6 @@ type session struct {
 	tinygo       tinygo
 	controlPlane string   // program
 	process      *process // the control plane; nil if there is none of ours
-	sampleWaits  bool     // sample.yaml is applied once the plugin converts
 	reviews      string   // where the control plane asks for reviews; "": a cluster of the user may not reach this machine
 	cluster      *rest.Config
 	client       *client
@@ -53,6 +50,7 @@ type session struct {
 
 	plugin string // name of the plugin in the directory; "": none
 	digest string // of its module
+	known  *build // the last one that was installed and that a host would load; nil before there is one
 	reload reload
 	watch  objectWatch
 	sample sampleState
@@ -89,9 +87,7 @@ func (s *session) run(ctx context.Context) error {
 	defer s.watch.wait() // for the end of ctx
 	defer cancel()
 	s.applyFile(ctx, crdFile)
-	if s.sampleWaits = s.reviews != "" && s.hasVersions(); !s.sampleWaits {
-		s.applyFile(ctx, sampleFile)
-	}
+	s.sample.waits = true
 	if err := s.newHost(ctx); err != nil {
 		return err
 	}
@@ -199,16 +195,11 @@ func (l logSink) Accept(name string, level hclog.Level, message string, fields .
 	}
 }
 
-// follow handles what happens until ctx is done. The sample was applied before, if
-// that was possible and it does not wait.
+// follow handles what happens until ctx is done.
 func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 	var deadline <-chan time.Time
-	var look <-chan time.Time
-	if s.sampleWaits {
-		ticker := time.NewTicker(lookEvery)
-		defer ticker.Stop()
-		look = ticker.C
-	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -216,38 +207,15 @@ func (s *session) follow(ctx context.Context, builds <-chan buildEvent) {
 			s.onBuildEvent(ctx, e)
 		case n := <-s.notices:
 			s.onNotice(ctx, n)
-		case <-look:
-			if s.converts() {
-				s.sampleWaits, look = false, nil
-				s.applyFile(ctx, sampleFile)
-			}
+		case <-look.C:
 		case <-deadline:
 			s.fail(s.notReadyError())
 		}
+		s.applySample(ctx)
 		if s.Once && s.plugin != "" && deadline == nil {
 			deadline = time.After(s.Timeout)
 		}
 	}
-}
-
-// lookEvery is how often a sample that waits is looked at.
-const lookEvery = 100 * time.Millisecond
-
-// hasVersions reports whether crd.yaml has a kind with several versions. Until the host has written how
-// they are converted, the API server would drop from the sample what another version does not have.
-func (s *session) hasVersions() bool {
-	objects, _ := readManifests(filepath.Join(s.Dir, crdFile)) // an error was shown when it was applied
-	return slices.ContainsFunc(objects, func(o *object) bool {
-		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
-		return len(versions) > 1
-	})
-}
-
-// converts reports whether the plugin runs, and the API server knows what it converts.
-func (s *session) converts() bool {
-	return slices.ContainsFunc(s.host.Plugins(), func(p status.Plugin) bool {
-		return p.Name == s.plugin && p.State == catalog.Running && p.WebhookProblem == ""
-	})
 }
 
 func (s *session) onNotice(ctx context.Context, n notice) {
@@ -351,6 +319,9 @@ func (s *session) install(b *build) error {
 	}
 	before := s.plugin
 	s.plugin, s.digest = b.name, b.digest
+	if b.refused == "" {
+		s.known = b
+	}
 	if before == "" || before == b.name {
 		return nil
 	}
@@ -383,10 +354,12 @@ func (s *session) onManifestsChanged(ctx context.Context, names []string) {
 	s.out.say("changed", plain, "%s", strings.Join(names, ", "))
 	for _, name := range manifestFiles {
 		switch {
-		case !slices.Contains(names, name), name == sampleFile && s.sampleWaits:
-		case name != policyFile:
+		case !slices.Contains(names, name):
+		case name == sampleFile:
+			s.sample.waits = true // follow applies it
+		case name == crdFile:
 			s.applyFile(ctx, name)
-		case s.plugin != "":
+		case s.plugin != "": // the policy
 			if err := s.installPolicy(s.plugin); err != nil {
 				s.out.say("error", bad, "install the policy: %v", err)
 			}
