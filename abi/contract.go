@@ -113,6 +113,8 @@ func Classes() []Class {
 // the maximum length of one array unless the comment names several.
 const (
 	MaxOutput           = 3 << 19  // 1.5 MiB, of one result or manifest
+	MaxReply            = 16 << 20 // of one reply to get, list or index_get
+	MaxHTTPAnswer       = 4 << 20  // of an answer to an HTTP request, which the host keeps until the guest has read it
 	MaxCall             = 64 << 10 // of the message of one get or list
 	MaxDepth            = 64       // nesting of arrays and objects in what a guest writes
 	MaxIntents          = 256      // entries of release, apply, delete and events together, and of groups

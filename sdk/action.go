@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -118,8 +119,10 @@ var (
 	// ErrInvalid means that the call is malformed, for example that a selector
 	// does not parse.
 	ErrInvalid = errors.New("invalid")
-	// ErrTooLarge means that the reply exceeds what the plugin may read at once.
-	ErrTooLarge = errors.New("too large: read fewer objects at once")
+	// ErrTooLarge means that the reply exceeds what the plugin may read at once: package read
+	// has Pages and Fields.
+	ErrTooLarge = errors.New("too large: a reply has at most " + strconv.Itoa(abi.MaxReply>>20) +
+		" MiB: read the objects a page at a time, by read.Pages, or only some of their fields, by read.Fields")
 )
 
 // sentinels are the errors of the negative codes of a capability call, with the

@@ -72,6 +72,9 @@ func (e *HTTPError) Error() string {
 	if errors.Is(e.Err, ErrDenied) {
 		return text + "denied by the manifest or by the policy of the plugin: the log of the host states what would allow it"
 	}
+	if errors.Is(e.Err, ErrTooLarge) {
+		return text + "the answer is longer than " + strconv.Itoa(abi.MaxHTTPAnswer>>20) + " MiB: ask for less at once"
+	}
 	return text + e.Err.Error()
 }
 

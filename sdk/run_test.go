@@ -81,6 +81,9 @@ func TestReadErrorNamesCallAndCause(t *testing.T) {
 			if err := r.List(sdk.Query{Kind: configMap}, &into); !errors.Is(err, want) {
 				t.Errorf("code %d is %v, expected %v", code, err, want)
 			}
+			if err := r.List(sdk.Query{Kind: configMap}, &into); code == abi.CodeTooLarge && (!strings.Contains(err.Error(), "at most 16 MiB") || !strings.Contains(err.Error(), "read.Pages")) {
+				t.Errorf("code %d is %v", code, err)
+			}
 		}))
 		w.FailReads(configMap, code)
 		w.Reconcile(one)

@@ -232,7 +232,17 @@ func Nearest(name string, known []string) (near string, ok bool) {
 			near, nearest = k, d
 		}
 	}
-	return near, near != ""
+	if near != "" || strings.Contains(name, ".") {
+		return near, near != ""
+	}
+	const least = 4 // bytes of a beginning that stands for a name
+	for _, k := range known {
+		// Such as memory for memoryMiB, and timeoutSeconds for timeout.
+		if n := min(len(name), len(k)); n >= least && distance(name[:n], k[:n]) == 0 {
+			return k, true
+		}
+	}
+	return "", false
 }
 
 // distance returns the Levenshtein distance of a and b, ignoring ASCII case.

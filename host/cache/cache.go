@@ -283,5 +283,5 @@ var ErrIncomparable = errors.New("the resourceVersion cannot be compared")
 type NotListableError struct{ Kind abi.Kind }
 
 func (e *NotListableError) Error() string {
-	return fmt.Sprintf("%s cannot be listed: its API has no verb \"list\"; do not declare it under for, owns, reads or watches", e.Kind)
+	return fmt.Sprintf("%s cannot be listed: its API has no verb \"list\"; do not name it in For, Owns, Reads or Watches of a controller", e.Kind)
 }

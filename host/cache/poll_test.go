@@ -165,7 +165,7 @@ func TestAKindThatCannotBeListedIsRefused(t *testing.T) {
 	p.verbs = metav1.Verbs{"get", "watch"}
 	_, err := p.open(Config{}).Acquire(within(t), scope.All(polled))
 	if _, ok := errors.AsType[*NotListableError](err); !ok ||
-		err.Error() != `poll.dev/v1 Sample cannot be listed: its API has no verb "list"; do not declare it under for, owns, reads or watches` {
+		err.Error() != `poll.dev/v1 Sample cannot be listed: its API has no verb "list"; do not name it in For, Owns, Reads or Watches of a controller` {
 		t.Errorf("got %v", err)
 	}
 }

@@ -313,9 +313,6 @@ func emptyValues(known fields, written map[string]any) (problems []error) {
 // that was probably meant.
 func unknownField(path string, known fields, written map[string]any) error {
 	text := "unknown field " + rawjson.Quote(path)
-	if fieldsOf(reflect.TypeFor[Config](), "")[path] != nil && known[path] == nil {
-		return fmt.Errorf("%s: it belongs in the file of --config", text)
-	}
 	if end := strings.LastIndex(path, "."); end > 0 && known[path] != nil { // written as one key
 		return fmt.Errorf("%s: %s belongs below %s", text, path[end+1:], path[:end])
 	}
@@ -331,7 +328,14 @@ func unknownField(path string, known fields, written map[string]any) error {
 			siblings = append(siblings, sibling)
 		}
 	}
-	if near, ok := rawjson.Nearest(name, siblings); ok && strings.HasPrefix(near, name) { // its end is missing
+	near, ok := rawjson.Nearest(name, siblings)
+	file := otherFile(path, known)
+	switch sameWord := ok && (strings.HasPrefix(near, name) || strings.HasPrefix(name, near)); {
+	case sameWord && file != "":
+		return fmt.Errorf("%s, did you mean %q? %s belongs in %s", text, parent+near, path, file)
+	case file != "":
+		return fmt.Errorf("%s: it belongs in %s", text, file)
+	case ok && strings.HasPrefix(near, name): // its end is missing
 		return fmt.Errorf("%s, did you mean %q?", text, parent+near)
 	}
 	for _, p := range known.paths() {
@@ -339,8 +343,21 @@ func unknownField(path string, known fields, written map[string]any) error {
 			return fmt.Errorf("%s: %s belongs below %s", text, name, above)
 		}
 	}
-	if near, ok := rawjson.Nearest(name, siblings); ok {
+	if ok {
 		return fmt.Errorf("%s, did you mean %q?", text, parent+near)
 	}
 	return fmt.Errorf("%s; known there are %s", text, strings.Join(siblings, ", "))
+}
+
+// otherFile returns the file that a field belongs in which a policy does not have and the configuration
+// does, or the other way round; "" for any other field, and for one that belongs elsewhere in the same file.
+func otherFile(path string, known fields) string {
+	switch {
+	case known[path] != nil, slices.ContainsFunc(known.paths(), func(p string) bool { return strings.HasSuffix(p, "."+path) }):
+	case fieldsOf(reflect.TypeFor[Config](), "")[path] != nil:
+		return "the file of --config"
+	case fieldsOf(reflect.TypeFor[Policy](), "")[path] != nil:
+		return "the policy of a plugin"
+	}
+	return ""
 }

@@ -43,7 +43,7 @@ func TestNamespacesThatBoundNothingAreRefused(t *testing.T) {
 		`namespaces: [""]`:      `namespaces[0]: Invalid value: "": must be a DNS label`,
 		"namespaces: b":         `namespaces: Invalid value: "b": must be a list of names, such as [name]`,
 		"namespaces: {b: c}":    `namespaces: Invalid value: `,
-		"namespace: b":          `unknown field "namespace": it belongs in the file of --config`,
+		"namespace: b":          `unknown field "namespace", did you mean "namespaces"? namespace belongs in the file of --config`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			c := Config{Namespace: "b", Allow: Allow{Namespaces: map[string]Namespaces{"p": {"b", "a"}}}}.WithDefaults()

@@ -9,10 +9,6 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// maxAnswer is the length of the longest answer to a request of a guest, which is in the memory of
-// the host until the guest has read it.
-const maxAnswer = 4 << 20
-
 // HTTP implements the host function http (SPEC.md, "http"). Nothing is sent for a run that will be
 // repeated because something could not be read, nor when another replica may lead the plugin.
 func (r *run) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
@@ -21,7 +17,7 @@ func (r *run) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply,
 	case err != nil:
 		return r.invalid("http", err)
 	case r.revision.HTTP == nil:
-		r.warn("http denied: the manifest of the controller names no host in http")
+		r.warn("http denied: HTTP of the controller names no host")
 		return sandbox.Reply{}, abi.CodeDenied
 	case r.incomplete != nil:
 		return sandbox.Reply{}, abi.CodeUnavailable
@@ -34,7 +30,7 @@ func (r *run) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply,
 	if !r.hold(ctx) {
 		return sandbox.Reply{}, abi.CodeUnavailable
 	}
-	reply, err := r.revision.HTTP.Do(ctx, r.revision.Controller.HTTP, call, min(served.MaxReply, maxAnswer), r.c.maySend)
+	reply, err := r.revision.HTTP.Do(ctx, r.revision.Controller.HTTP, call, min(served.MaxReply, abi.MaxHTTPAnswer), r.c.maySend)
 	if err != nil {
 		return r.notSent(err)
 	}

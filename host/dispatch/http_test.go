@@ -45,7 +45,7 @@ func newOutside(t *testing.T, answer http.HandlerFunc) *outside {
 }
 
 func httpMessage(call *abi.HTTPCall) sandbox.ReadCall {
-	return sandbox.ReadCall{Message: abi.EncodeHTTPCall(call), MaxReply: 2 * maxAnswer}
+	return sandbox.ReadCall{Message: abi.EncodeHTTPCall(call), MaxReply: 2 * abi.MaxHTTPAnswer}
 }
 
 // sends makes the runs of the fixture send a request, and fail if it has no answer. The codes of the
@@ -109,7 +109,7 @@ func TestHTTPOutsideOfManifestAndPolicyIsDenied(t *testing.T) {
 }
 
 func TestLongAnswerIsTooLarge(t *testing.T) {
-	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) })
+	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, abi.MaxHTTPAnswer+1)) })
 	o.put(aWidget)
 	codes := o.sends(&abi.HTTPCall{URL: o.url})
 	if o.run(); !slices.Equal(*codes, []int64{abi.CodeTooLarge}) {

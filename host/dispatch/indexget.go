@@ -21,7 +21,7 @@ func (r *run) IndexGet(ctx context.Context, served sandbox.ReadCall) (sandbox.Re
 	}
 	x, listed := r.revision.Controller.IndexByKeys(call.Index)
 	if !listed {
-		r.warn("read denied: the manifest of the controller lists no index without field of that name", "index", call.Index)
+		r.warn("read denied: the plugin has no index function of that name", "index", call.Index)
 		return sandbox.Reply{}, abi.CodeDenied
 	}
 	namespaces, code := r.indexScope(ctx, x.Kind, call.Namespace)

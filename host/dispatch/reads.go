@@ -131,7 +131,7 @@ func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.
 	case known:
 		return obj, 0
 	case len(r.liveReads) == maxLiveReads, r.liveBytes >= maxLiveBytes:
-		return nil, r.denied(kind, fmt.Errorf("the run has asked for %d objects that are not labelled %s, and read %d bytes of them: list what the plugin owns, or name the kind in reads",
+		return nil, r.denied(kind, fmt.Errorf("the run has asked for %d objects that are not labelled %s, and read %d bytes of them: list what the plugin owns, or name the kind in Reads of the controller",
 			len(r.liveReads), abi.LabelManagedBy, r.liveBytes))
 	}
 	obj, err := r.revision.Effects.Live(ctx, kind, key)
@@ -204,6 +204,10 @@ func (r *run) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply,
 	}
 	wanted.MaxBytes, wanted.Look = max(1, served.MaxReply-aroundList), served.Pay
 	found, err := r.reads.List(wanted)
+	if errors.Is(err, cache.ErrTooLarge) {
+		r.warn("list refused: the objects have more bytes together than a reply may have; read them by read.Pages, or some of their fields by read.Fields",
+			"kind", wanted.Kind.String(), "limit", served.MaxReply)
+	}
 	if err != nil {
 		return sandbox.Reply{}, r.unavailable("list", wanted.Kind, err)
 	}
@@ -259,7 +263,7 @@ func (r *run) invalid(verb string, err error) (sandbox.Reply, int64) {
 // readable checks that the manifest declares a kind, and reports whether it is namespaced.
 func (r *run) readable(kind abi.Kind) (namespaced bool, code int64) {
 	if !r.revision.Controller.MayRead(kind) {
-		r.warn("read denied: the manifest does not declare the kind in owns or reads", "kind", kind.String())
+		r.warn("read denied: the kind is in none of For, Owns, Reads and Watches of the controller", "kind", kind.String())
 		return false, abi.CodeDenied
 	}
 	namespaced, err := r.c.Cache.Namespaced(kind) // fails while the revision is replaced by one that does not read the kind
@@ -323,7 +327,7 @@ func (c *Controller) LimitIndexes(kind abi.Kind) {
 
 // denied returns the code of a read of what is not followed.
 func (r *run) denied(kind abi.Kind, reason error) int64 {
-	r.warn("read denied: outside of what the manifest and the policy let the plugin follow", "kind", kind.String(), "error", reason)
+	r.warn("read denied: outside of what the controller and the policy let the plugin follow", "kind", kind.String(), "error", reason)
 	return abi.CodeDenied
 }
 

@@ -320,11 +320,11 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 func (s *session) checkOptions(a *plannedApply) error {
 	switch {
 	case a.owned && s.target.Gone:
-		return denied(reasonOutOfScope, "the primary does not exist any more, and cannot own the object: list the kind in writes of the manifest")
+		return denied(reasonOutOfScope, "the primary does not exist any more, and cannot own the object: list the kind in Writes of the controller")
 	case a.alone && a.id() == objectIDOf(s.target.Object.Kind, s.target.Object.Key()):
 		return denied(reasonOutOfScope, "the object is the primary, which cannot own itself: leave the intent out")
 	case a.alone && !a.owned:
-		return denied(reasonOutOfScope, "the primary cannot be the controller of the object: adopt only objects of kinds in owns of the manifest, in the primary's own namespace")
+		return denied(reasonOutOfScope, "the primary cannot be the controller of the object: adopt only objects of kinds in Owns of the controller, in the primary's own namespace")
 	case a.create:
 		return s.mayCreate(&a.location)
 	case a.replace:

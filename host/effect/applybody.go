@@ -130,12 +130,12 @@ func (s *session) ownerReferences(ctx context.Context, at location, wanted [][]b
 		case isPrimary && primary.Namespace != "" && primary.Namespace != at.key.Namespace:
 			return nil, denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: the garbage collector would delete it", primary.Namespace)
 		case controller:
-			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in owns of the manifest")
+			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in Owns of the controller")
 		case isPrimary && objectIDOf(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Name: ref.Name}) != objectIDOf(primary.Kind, object.Key{Name: primary.Name}):
 			return nil, invalid("ownerReferences: the uid of the primary beside another kind or name")
 		case !isPrimary && s.followedOwner(ref, at.key.Namespace) == nil:
 			return nil, denied(reasonOutOfScope, "ownerReferences: %s %s with the uid %q is not an object that the plugin follows, "+
-				"and the garbage collector deletes what is owned by nothing: leave it out, or name its kind in reads of the manifest", ref.Kind, ref.Name, ref.UID)
+				"and the garbage collector deletes what is owned by nothing: leave it out, or name its kind in Reads of the controller", ref.Kind, ref.Name, ref.UID)
 		default:
 			if err := s.checkCycle(ctx, at, ref, isPrimary); err != nil {
 				return nil, err

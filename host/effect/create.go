@@ -134,7 +134,7 @@ var notCreated = []byte(`{"apiVersion":null,"kind":null,"stringData":null,"metad
 // a failure like others.
 func (s *session) taken(a plannedApply, have *object.Object) error {
 	f := newFailure(abi.ClassRetry, reasonAlreadyExists, fmt.Sprintf(
-		"the name is taken by %s, which create does not change: choose another name, or leave create out to change what the primary owns", s.describeTaker(a, have)))
+		"the name is taken by %s, which children.Create() does not change: choose another name, or leave children.Create() out to change what the primary owns", s.describeTaker(a, have)))
 	f.Conflict = s.records.setTaken(a.id())
 	return f
 }

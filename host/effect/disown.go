@@ -15,7 +15,7 @@ import (
 // This file ends that the primary is the controller of an object (SPEC.md, "Adoption and
 // release"). What it has applied to the object stays.
 
-const notReleased = "the primary cannot be the controller of the object: release only objects of kinds in owns of the manifest, in the primary's own namespace"
+const notReleased = "the primary cannot be the controller of the object: release only objects of kinds in Owns of the controller, in the primary's own namespace"
 
 // planDisown checks an object to release.
 func (s *session) planDisown(ctx context.Context, ref abi.Ref) (at location, err error) {

@@ -109,7 +109,7 @@ func TestAdoptionNeedsTheKindAsAWhole(t *testing.T) {
 	for _, in := range []*abi.Result{apply(configObject, "v"), adopt(apply(configObject, "v"))} {
 		w.wire.take()
 		_, failure := w.PerformIntents(t.Context(), target, in)
-		if failure == nil || failure.Reason != reasonNotAdopted || !strings.Contains(failure.Message, "followed as a whole: name it in reads") {
+		if failure == nil || failure.Reason != reasonNotAdopted || !strings.Contains(failure.Message, "followed as a whole: name it in Reads") {
 			t.Errorf("got %+v", failure)
 		}
 		if got := w.wire.methods(); got != "PATCH GET" {

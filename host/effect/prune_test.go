@@ -149,7 +149,7 @@ func TestPruneIsRefused(t *testing.T) {
 		class   abi.Class
 		message string
 	}{
-		"without owns":             {func(t *Target) { t.Controller = controller(nil, list(configMap)) }, abi.ClassABI, "the controller owns nothing: list the kinds in owns of the manifest"},
+		"without owns":             {func(t *Target) { t.Controller = controller(nil, list(configMap)) }, abi.ClassABI, "the controller owns nothing: list the kinds in Owns of the controller"},
 		"before the cache has all": {func(*Target) { w.store.unsynced = map[abi.Kind]bool{configMap.Kind: true} }, abi.ClassRetry, "does not see all objects of the kind yet"},
 		"in another namespace":     {func(*Target) { w.Namespaces = []string{"elsewhere"} }, abi.ClassDenied, "is not one of the policy namespaces"},
 	} {

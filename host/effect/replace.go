@@ -30,7 +30,7 @@ const (
 func (s *session) mayReplace(at *location) error {
 	switch {
 	case !at.owned:
-		return invalid("replace: only objects that the primary owns are deleted to be created anew: list the kind in owns of the manifest")
+		return invalid("replace: only objects that the primary owns are deleted to be created anew: list the kind in Owns of the controller")
 	case !s.mayOwn(at, rights.Delete):
 		return notAllowed(at.Kind, "", rights.Delete, at.key.Namespace, s.target.Object.Namespace)
 	}

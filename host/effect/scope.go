@@ -73,7 +73,7 @@ func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at loca
 // every run.
 func (s *session) addOnce(id objectID) error {
 	if s.named[id] {
-		return invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an apply with replace (children.Replace)")
+		return invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an Apply with children.Replace()")
 	}
 	s.named[id] = true
 	return nil
@@ -95,7 +95,7 @@ func (s *session) declaredKind(kind abi.Kind) (abi.Kind, error) {
 			}
 		}
 	}
-	return kind, denied(reasonNotDeclared, "the kind is not declared by controller %q: list it in owns or writes of the manifest%s", c.Name, hint)
+	return kind, denied(reasonNotDeclared, "the kind is not declared by controller %q: list it in Owns or Writes of the controller%s", c.Name, hint)
 }
 
 // checkNamespace fills in the namespace, and checks whether the primary may
@@ -120,7 +120,7 @@ func (s *session) checkNamespace(at *location) error {
 	// delete the object.
 	at.owned = false
 	if !at.writes {
-		return denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: list the kind in writes of the manifest instead of owns", own)
+		return denied(reasonOutOfScope, "the object cannot be owned by an object in namespace %q: list the kind in Writes of the controller instead of Owns", own)
 	}
 	return nil
 }
@@ -189,16 +189,16 @@ func (s *session) mayApply(a plannedApply, have *object.Object) (force bool, err
 	owner := have.Controller()
 	switch {
 	case have.UID == primary.UID && a.owned:
-		return false, denied(reasonOutOfScope, "the object is the primary, which cannot own itself: list the kind in writes of the manifest")
+		return false, denied(reasonOutOfScope, "the object is the primary, which cannot own itself: list the kind in Writes of the controller")
 	case have.UID == primary.UID:
 		return false, nil
 	case owner != nil:
 		return owner.UID == primary.UID, s.checkController(have)
 	case a.owned && a.unselected:
 		return false, denied(reasonNotAdopted, "the object exists, has no controller and is not among those that the plugin follows: "+
-			"to take it over the kind must be followed as a whole: name it in reads of the manifest, and set adopt on the intent")
+			"to take it over the kind must be followed as a whole: name it in Reads of the controller, and apply the object with sdk.Adopt()")
 	case a.owned && !a.adopt:
-		return false, denied(reasonNotAdopted, "the object exists and has no controller: set adopt on the intent to take it over, or delete it")
+		return false, denied(reasonNotAdopted, "the object exists and has no controller: apply it with sdk.Adopt() to take it over, or delete it")
 	}
 	return false, nil
 }
@@ -211,7 +211,7 @@ func (s *session) mayDelete(at location, have *object.Object) error {
 	case have.Controller() != nil:
 		return s.checkController(have)
 	case !at.writes:
-		return denied(reasonNotControlled, "the object is not controlled by the primary: list the kind in writes of the manifest to delete it")
+		return denied(reasonNotControlled, "the object is not controlled by the primary: list the kind in Writes of the controller to delete it")
 	}
 	return nil
 }

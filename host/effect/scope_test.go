@@ -34,7 +34,7 @@ func TestApplyAdoptsOnlyWhenAsked(t *testing.T) {
 	before := w.create(configMap, `{"metadata":{"name":"c"},"data":{"k":"theirs","more":"1"}}`)
 
 	_, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
-	if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonNotAdopted || !strings.Contains(failure.Message, "adopt") {
+	if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonNotAdopted || !strings.Contains(failure.Message, "sdk.Adopt()") {
 		t.Fatalf("got %+v", failure)
 	}
 	// A field that another manager owns with another value is a conflict that

@@ -58,7 +58,7 @@ func (w ConditionWriters) addWriter(name string, c *abi.Controller) error {
 	for _, condition := range c.Conditions.Written() {
 		written := conditionOf(c, condition)
 		if other := w[written]; other != "" && other != name {
-			return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as a target or in conditions.owned",
+			return fmt.Errorf("controller %q and %q both write the condition %s of %s; only one of them may have it as a target or in Conditions.Owned",
 				name, other, condition, c.For)
 		}
 		w[written] = name
@@ -71,6 +71,6 @@ func conditionOf(c *abi.Controller, condition string) string {
 }
 
 func ownerConflict(owner, other string, kind abi.Followed) error {
-	return fmt.Errorf("controller %q writes the whole status of %s (statusOwner %q), and %q writes conditions there, too; only one of them may",
+	return fmt.Errorf("controller %q writes the whole status of %s (StatusOwner %q), and %q writes conditions there, too; only one of them may",
 		owner, kind, abi.StatusOwnerGuest, other)
 }

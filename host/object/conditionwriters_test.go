@@ -10,7 +10,7 @@ import (
 func TestAStatusOfTheGuestHasNoOtherWriterOfConditions(t *testing.T) {
 	replicaSet := abi.Kind{APIVersion: "apps/v1", Kind: "ReplicaSet"}
 	owner := abi.Controller{Name: "a", For: replicaSet.All(), StatusOwner: abi.StatusOwnerGuest}
-	const owns, too = ` writes the whole status of apps/v1 ReplicaSet (statusOwner "guest"), and `, ` writes conditions there, too; only one of them may`
+	const owns, too = ` writes the whole status of apps/v1 ReplicaSet (StatusOwner "guest"), and `, ` writes conditions there, too; only one of them may`
 	for name, c := range map[string]struct {
 		second abi.Controller
 		want   string

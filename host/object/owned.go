@@ -16,7 +16,7 @@ func CheckOwned(c *abi.Controller, served func(abi.Kind) (r Resource, known bool
 	}
 	for _, w := range c.Owns {
 		if r, known := served(w.Kind); known && !r.Namespaced && !slices.Contains(c.Writes, w.Kind) {
-			return fmt.Errorf("controller %q: %s in owns is cluster-scoped, and an object of %s is in a namespace and cannot own it: name the kind in writes instead",
+			return fmt.Errorf("controller %q: %s in Owns is cluster-scoped, and an object of %s is in a namespace and cannot own it: name the kind in Writes instead",
 				c.Name, w.Kind, c.For.Kind)
 		}
 	}

@@ -25,7 +25,7 @@ func TestWhatIsClusterScopedCannotBelongToANamespacedPrimary(t *testing.T) {
 	} {
 		c.Name = "c"
 		err := CheckOwned(&c.Controller, served)
-		if want := `controller "c": v1 Node in owns is cluster-scoped, and an object of example.com/v1 Widget is in a namespace and cannot own it: name the kind in writes instead`; c.refused != (err != nil) || err != nil && err.Error() != want {
+		if want := `controller "c": v1 Node in Owns is cluster-scoped, and an object of example.com/v1 Widget is in a namespace and cannot own it: name the kind in Writes instead`; c.refused != (err != nil) || err != nil && err.Error() != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 func (r Resource) Lacks(c *abi.Controller) error {
 	primary := c.For.Kind == r.Kind
 	if primary && GuestOwnsStatus(c) && !r.Status {
-		return fmt.Errorf("controller %q: statusOwner %q cannot be used with %s, which has no subresource status: "+
-			"remove it from the manifest, or add the subresource to the CustomResourceDefinition", c.Name, abi.StatusOwnerGuest, r.Kind)
+		return fmt.Errorf("controller %q: StatusOwner %q cannot be used with %s, which has no subresource status: "+
+			"remove it from the controller, or add the subresource to the CustomResourceDefinition", c.Name, abi.StatusOwnerGuest, r.Kind)
 	}
 	if !r.ReadOnly {
 		return nil
@@ -21,17 +21,17 @@ func (r Resource) Lacks(c *abi.Controller) error {
 	what := ""
 	switch {
 	case c.IsOwned(r.Kind):
-		what = "the entry in owns"
+		what = "the entry in Owns"
 	case !primary:
 	case c.Finalizer:
-		what = "finalizer"
+		what = "Cleanup"
 	case c.Changes == abi.ChangesAnnotation:
-		what = `changes: "annotation"`
+		what = "Changes with an annotation"
 	case AsksForConditions(c) && !r.Status:
-		what = "conditions"
+		what = "Conditions"
 	}
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("controller %q: %s cannot be used with %s, whose API has no verb \"patch\": remove it from the manifest", c.Name, what, r.Kind)
+	return fmt.Errorf("controller %q: %s cannot be used with %s, whose API has no verb \"patch\": remove it from the controller", c.Name, what, r.Kind)
 }

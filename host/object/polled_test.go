@@ -20,11 +20,11 @@ func TestWhatNeedsPatchIsRefusedOfAKindWithoutIt(t *testing.T) {
 	}{
 		"reads it":               {abi.Controller{For: other.All(), Finalizer: true, Reads: []abi.Followed{kind.All()}}, readOnly, ""},
 		"is for it":              {abi.Controller{For: kind.All(), Changes: abi.ChangesMemory}, readOnly, ""},
-		"finalizer":              {abi.Controller{For: kind.All(), Finalizer: true}, readOnly, "finalizer"},
-		"annotation":             {abi.Controller{For: kind.All(), Changes: abi.ChangesAnnotation}, readOnly, `changes: "annotation"`},
-		"conditions":             {abi.Controller{For: kind.All(), Conditions: conditions}, readOnly, "conditions"},
+		"finalizer":              {abi.Controller{For: kind.All(), Finalizer: true}, readOnly, "Cleanup"},
+		"annotation":             {abi.Controller{For: kind.All(), Changes: abi.ChangesAnnotation}, readOnly, "Changes with an annotation"},
+		"conditions":             {abi.Controller{For: kind.All(), Conditions: conditions}, readOnly, "Conditions"},
 		"conditions in a status": {abi.Controller{For: kind.All(), Conditions: conditions}, withStatus, ""},
-		"owns it":                {abi.Controller{For: other.All(), Owns: []abi.Followed{kind.All()}}, readOnly, "the entry in owns"},
+		"owns it":                {abi.Controller{For: other.All(), Owns: []abi.Followed{kind.All()}}, readOnly, "the entry in Owns"},
 		"the whole status":       {abi.Controller{For: kind.All(), StatusOwner: abi.StatusOwnerGuest}, withStatus, ""},
 		"can be patched":         {abi.Controller{For: kind.All(), Finalizer: true}, Resource{Kind: kind, Polled: true}, ""},
 	} {
@@ -40,7 +40,7 @@ func TestTheGuestOwnsNoStatusWithoutASubresource(t *testing.T) {
 	kind := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
 	c := abi.Controller{Name: "c", For: kind.All(), StatusOwner: abi.StatusOwnerGuest}
 	err := Resource{Kind: kind}.Lacks(&c)
-	if want := `controller "c": statusOwner "guest" cannot be used with example.com/v1 Widget, which has no subresource status: remove it from the manifest, or add the subresource to the CustomResourceDefinition`; err == nil || err.Error() != want {
+	if want := `controller "c": StatusOwner "guest" cannot be used with example.com/v1 Widget, which has no subresource status: remove it from the controller, or add the subresource to the CustomResourceDefinition`; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 	if err := (Resource{Kind: kind, Status: true}).Lacks(&c); err != nil {

@@ -186,7 +186,7 @@ func checkMetadataOnly(r *abi.Result) string {
 func checkCondition(c abi.Condition, declared *abi.Conditions) string {
 	switch {
 	case !mayWrite(declared, c.Type):
-		return fmt.Sprintf("condition %q: not owned by the controller: list it in conditions.owned of the manifest", c.Type)
+		return fmt.Sprintf("condition %q: not owned by the controller: list it in Conditions.Owned of the controller", c.Type)
 	case c.Status != "" && !slices.Contains([]string{abi.ConditionTrue, abi.ConditionFalse, abi.ConditionUnknown}, c.Status):
 		return fmt.Sprintf("condition %q: status %q is not True, False, Unknown, or empty (to remove the condition)", c.Type, c.Status)
 	case c.Status != "" && !validReason(c.Reason):

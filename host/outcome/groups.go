@@ -75,11 +75,11 @@ func checkGroups(r *abi.Result, c *abi.Controller) string {
 		case c.For.MetadataOnly:
 			return fmt.Sprintf("groups: the condition %q of %q cannot be set beside for.metadataOnly: the host does not keep the status of the object", g.Condition, g.Name)
 		case c.StatusOwner == abi.StatusOwnerGuest:
-			return fmt.Sprintf("groups: the condition %q of %q cannot be set beside statusOwner guest: set it in status, by what previous of the next request has", g.Condition, g.Name)
+			return fmt.Sprintf("groups: the condition %q of %q cannot be set beside StatusOwner: set it in the status, by what Previous of the next request has", g.Condition, g.Name)
 		case isTarget(declared, g.Condition), setByHost(g.Condition):
-			return fmt.Sprintf("groups: the condition %q of %q follows from how the run ends: name another one, which conditions.owned of the manifest lists", g.Condition, g.Name)
+			return fmt.Sprintf("groups: the condition %q of %q follows from how the run ends: name another one, which Conditions.Owned of the controller lists", g.Condition, g.Name)
 		case !mayWrite(declared, g.Condition):
-			return fmt.Sprintf("groups: the condition %q of %q is not owned by the controller: list it in conditions.owned of the manifest", g.Condition, g.Name)
+			return fmt.Sprintf("groups: the condition %q of %q is not owned by the controller: list it in Conditions.Owned of the controller", g.Condition, g.Name)
 		}
 	}
 	return ""

@@ -187,7 +187,7 @@ func TestGroupsOfAResultMustBeAllowed(t *testing.T) {
 		want   string
 	}{
 		{"without the feature", func(in *outcome.Input) { in.Features = nil }, `"children"`},
-		{"a condition of somebody else", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Foreign" }, `"Foreign" of "pods" is not owned by the controller: list it in conditions.owned`},
+		{"a condition of somebody else", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Foreign" }, `"Foreign" of "pods" is not owned by the controller: list it in Conditions.Owned`},
 		{"the target", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Ready" }, "follows from how the run ends"},
 		{"one of the host", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Stalled" }, "follows from how the run ends"},
 		{"the target of a summary", func(in *outcome.Input) {
@@ -195,7 +195,7 @@ func TestGroupsOfAResultMustBeAllowed(t *testing.T) {
 		}, "follows from how the run ends"},
 		{"a status that is the guest's", func(in *outcome.Input) {
 			in.Controller = &abi.Controller{StatusOwner: abi.StatusOwnerGuest}
-		}, "cannot be set beside statusOwner guest"},
+		}, "cannot be set beside StatusOwner"},
 		{"a status that is not known", func(in *outcome.Input) {
 			in.Controller = &abi.Controller{For: abi.Followed{Selector: abi.Selector{MetadataOnly: true}}}
 		}, "cannot be set beside for.metadataOnly"},

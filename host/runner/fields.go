@@ -32,7 +32,7 @@ func declaredFields(m *abi.Manifest) (all []declaredField) {
 	}
 	for _, c := range m.Controllers {
 		if object.BuiltIn(c.For.Group()) && object.AsksForConditions(&c) {
-			add(fmt.Sprintf("controller %q: conditions, for which the kind has no place: remove them from the manifest", c.Name), c.For.Kind, "status.conditions[*].type")
+			add(fmt.Sprintf("controller %q: conditions, for which the kind has no place: remove Conditions from the controller", c.Name), c.For.Kind, "status.conditions[*].type")
 		}
 		for _, x := range c.Indexes {
 			add(fmt.Sprintf("controller %q: index %q", c.Name, x.Name), x.Kind, x.Field)

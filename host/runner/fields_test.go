@@ -100,8 +100,8 @@ func TestConditionsOfABuiltInKindThatHasNoneAreRefused(t *testing.T) {
 		abi.Controller
 		document, refused string
 	}{
-		"a kind without them":   {of(builtIn, "Late"), document, `controller "c": conditions, for which the kind has no place: remove them from the manifest: field "status.conditions[*].type": in the schema of batch/v1 CronJob "status" has no field "conditions"`},
-		"a kind without status": {of(builtIn, "Late"), strings.Replace(document, `"status"`, `"spec"`, 1), `controller "c": conditions, for which the kind has no place: remove them from the manifest: field "status.conditions[*].type": in the schema of batch/v1 CronJob the object has no field "status"`},
+		"a kind without them":   {of(builtIn, "Late"), document, `controller "c": conditions, for which the kind has no place: remove Conditions from the controller: field "status.conditions[*].type": in the schema of batch/v1 CronJob "status" has no field "conditions"`},
+		"a kind without status": {of(builtIn, "Late"), strings.Replace(document, `"status"`, `"spec"`, 1), `controller "c": conditions, for which the kind has no place: remove Conditions from the controller: field "status.conditions[*].type": in the schema of batch/v1 CronJob the object has no field "status"`},
 		"a kind with them":      {of(builtIn, "Late"), strings.Replace(document, `"active":{"type":"string"}`, `"conditions":{"type":"array","items":{"type":"object","properties":{"type":{"type":"string"}}}}`, 1), ""},
 		"no conditions":         {of(builtIn), document, ""},
 		"a custom kind":         {of(custom, "Late"), strings.Replace(document, `"batch"`, `"example.dev"`, 1), ""},

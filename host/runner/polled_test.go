@@ -99,7 +99,7 @@ func TestAPluginIsRefusedThatAsksForWhatAnAPIWithoutPatchCannotDo(t *testing.T) 
 	}
 	m.Controllers[0].Finalizer = true
 	var refused kindError
-	if err := checkVerbs(m, byKind); !errors.As(err, &refused) || !strings.Contains(err.Error(), `controller "c": finalizer cannot be used with poll.dev/v1 Sample`) {
+	if err := checkVerbs(m, byKind); !errors.As(err, &refused) || !strings.Contains(err.Error(), `controller "c": Cleanup cannot be used with poll.dev/v1 Sample`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -86,7 +86,7 @@ type Limits struct {
 	Deadline    time.Duration // of one call; 10s
 	Fuel        int64         // of one call (package meter has the costs); 100,000,000,000
 	OutputBytes int           // of one result; [abi.MaxOutput]
-	ReplyBytes  int           // of one reply to get or list, larger ones are [abi.CodeTooLarge]; 16 MiB
+	ReplyBytes  int           // of one reply to get or list, larger ones are [abi.CodeTooLarge]; [abi.MaxReply]
 	HostCalls   int           // get and list calls of one reconcile; 10,000
 	LogBytes    int           // logged by one reconcile, the rest is dropped; 64 KiB
 	StdioBytes  int           // kept of each of stdout and stderr, from the end; 16 KiB
@@ -115,7 +115,7 @@ func (l Limits) WithDefaults() Limits {
 	l.Deadline = cmp.Or(l.Deadline, 10*time.Second)
 	l.Fuel = cmp.Or(l.Fuel, defaultFuel)
 	l.OutputBytes = cmp.Or(l.OutputBytes, abi.MaxOutput)
-	l.ReplyBytes = cmp.Or(l.ReplyBytes, 16<<20)
+	l.ReplyBytes = cmp.Or(l.ReplyBytes, abi.MaxReply)
 	l.HostCalls = cmp.Or(l.HostCalls, 10_000)
 	l.LogBytes = cmp.Or(l.LogBytes, 64<<10)
 	l.StdioBytes = cmp.Or(l.StdioBytes, 16<<10)

@@ -60,7 +60,7 @@ func (r *Run) create(i *intent, o *object) *abi.EffectFailure {
 		return nil // the same intent has created it
 	}
 	return newFailure("apply", i.id, abi.ClassRetry, alreadyExists,
-		"the name is taken by an object which create does not change: choose another name, or leave create out to change what the primary owns")
+		"the name is taken by an object which children.Create() does not change: choose another name, or leave children.Create() out to change what the primary owns")
 }
 
 // change performs an apply to an object that exists.

@@ -95,7 +95,7 @@ func (r *Run) performIntent(i *intent) *abi.EffectFailure {
 	case gone && i.verb != "apply":
 		return nil // it does not exist any more
 	case gone && i.alone:
-		return newFailure(i.verb, i.id, abi.ClassRetry, "NotFound", "the object to adopt does not exist: an apply with adopt creates it only if it has fields")
+		return newFailure(i.verb, i.id, abi.ClassRetry, "NotFound", "the object to adopt does not exist: children.Adopt creates nothing, Apply with sdk.Adopt() does")
 	case o == nil && i.owned && r.unheldWhileDeleting():
 		return i.denied("OutOfScope", "the primary is being deleted, and nothing new can belong to it")
 	case i.create:
@@ -204,7 +204,7 @@ func (r *Run) plan() (all []intent, failure *abi.EffectFailure) {
 			return nil, failure
 		}
 		if seen[all[i].id] {
-			return nil, all[i].invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an apply with replace (children.Replace)")
+			return nil, all[i].invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an Apply with children.Replace()")
 		}
 		seen[all[i].id] = true
 	}
@@ -221,7 +221,7 @@ func (r *Run) checkScope(i *intent) *abi.EffectFailure {
 	}
 	switch {
 	case !i.owned && !i.writable:
-		return i.denied("NotDeclared", "the manifest does not name the kind in owns or writes")
+		return i.denied("NotDeclared", "the kind is in neither Owns nor Writes of the controller")
 	case i.owned && r.gone && i.verb == "apply":
 		return i.denied("OutOfScope", "the object is gone and cannot own anything")
 	case cluster && i.namespace != "":
@@ -232,16 +232,16 @@ func (r *Run) checkScope(i *intent) *abi.EffectFailure {
 	case !cluster && !r.world.crossNamespace:
 		return i.denied("OutOfScope", "another namespace than the object's")
 	case !i.writable:
-		return i.denied("OutOfScope", "the object cannot be owned from namespace "+own+": name the kind in writes")
+		return i.denied("OutOfScope", "the object cannot be owned from namespace "+own+": name the kind in Writes of the controller")
 	default:
 		i.owned = false
 	}
 	i.owned = i.owned && (i.id != r.primary.id || !i.writable)
 	switch {
 	case !i.owned && (i.alone || i.verb == "release"), i.verb == "release" && i.id == r.primary.id:
-		return i.denied("OutOfScope", "the primary cannot be the controller of the object: its kind must be in owns, and it must have the primary's namespace")
+		return i.denied("OutOfScope", "the primary cannot be the controller of the object: its kind must be in Owns of the controller, and it must have the primary's namespace")
 	case i.replace && !i.owned:
-		return i.invalid("replace: only objects that the primary owns are deleted to be created anew: list the kind in owns of the manifest")
+		return i.invalid("replace: only objects that the primary owns are deleted to be created anew: list the kind in Owns of the controller")
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (r *Run) checkOwner(i *intent, o *object) *abi.EffectFailure {
 	controlled := slices.ContainsFunc(o.meta.OwnerReferences, func(r sdk.OwnerReference) bool { return r.Controller })
 	switch {
 	case isPrimary && i.verb == "apply" && i.owned:
-		return i.denied("OutOfScope", "the object is the primary: it cannot own itself, name the kind in writes")
+		return i.denied("OutOfScope", "the object is the primary: it cannot own itself, name the kind in Writes of the controller")
 	case isPrimary && i.writable, o.meta.ControlledBy(r.primary.meta.UID):
 		return nil
 	case controlled && i.verb == "release":
@@ -261,13 +261,13 @@ func (r *Run) checkOwner(i *intent, o *object) *abi.EffectFailure {
 	case controlled:
 		return i.denied("ControlledByAnother", "the object has another controller and is never touched")
 	case i.verb == "apply" && i.owned && !i.adopt:
-		return i.denied("NotAdopted", "the object exists and has no controller: set adopt to take it over")
+		return i.denied("NotAdopted", "the object exists and has no controller: apply it with sdk.Adopt() to take it over")
 	case i.verb == "apply" && i.owned && r.world.managed && !r.world.follows(o):
-		return i.denied("NotAdopted", "the plugin does not follow the object: to adopt it, name the kind in reads")
+		return i.denied("NotAdopted", "the plugin does not follow the object: to adopt it, name the kind in Reads of the controller")
 	case i.verb == "apply" && i.owned:
 		return r.checkAdoption(i, o)
 	case i.verb == "delete" && !i.writable:
-		return i.denied("NotControlled", "the object is not controlled by "+r.primary.String()+": name the kind in writes to delete it")
+		return i.denied("NotControlled", "the object is not controlled by "+r.primary.String()+": name the kind in Writes of the controller to delete it")
 	}
 	return nil
 }

@@ -224,7 +224,7 @@ func TestManagedChildrenAreLabelledAndFollowedByThat(t *testing.T) {
 			run := w.Reconcile("ns/one")
 			if c.adopts {
 				run.ExpectReady()
-			} else if run.ExpectClass(abi.ClassDenied); run.Reason != "NotAdopted" || !strings.HasSuffix(run.Message, "name the kind in reads") {
+			} else if run.ExpectClass(abi.ClassDenied); run.Reason != "NotAdopted" || !strings.HasSuffix(run.Message, "name the kind in Reads of the controller") {
 				t.Errorf("adoption: %s, %s", run.Reason, run.Message)
 			}
 

@@ -115,7 +115,7 @@ var portOf = map[string]string{"http": ":80", "https": ":443"}
 func (w *World) roundTrip(request *http.Request) (*http.Response, error) {
 	host := strings.TrimSuffix(strings.ToLower(request.URL.Host), portOf[request.URL.Scheme])
 	if !slices.ContainsFunc(w.controller.HTTP, func(h abi.HTTPHost) bool { return h.Allows(request.Method, host) }) {
-		return nil, &deniedError{fmt.Errorf("the manifest of the controller does not have %s of %s in http", request.Method, host)}
+		return nil, &deniedError{fmt.Errorf("HTTP of the controller does not have %s of %s", request.Method, host)}
 	}
 	failed := w.failedHTTP
 	if w.http == nil && failed == "" {

@@ -28,7 +28,7 @@ func (r *Run) checkPrune() *abi.EffectFailure {
 	if !r.Result.Prune || r.Code != abi.CodeOK || len(r.world.controller.Owns) > 0 {
 		return nil
 	}
-	return newFailure("delete", r.primary.id, abi.ClassABI, "InvalidIntent", "prune: the controller owns nothing: list the kinds in owns of the manifest, or leave prune out")
+	return newFailure("delete", r.primary.id, abi.ClassABI, "InvalidIntent", "prune: the controller owns nothing: list the kinds in Owns of the controller, or leave prune out")
 }
 
 // prune deletes what the controller has created for the primary and no intent names, the last one first.

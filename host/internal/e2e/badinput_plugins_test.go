@@ -147,7 +147,7 @@ var badPlugins = []badPlugin{
 		write: writeEmptyPlugin(controllerFor(abi.Kind{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"})),
 		message: []string{
 			`authorization.k8s.io/v1 SubjectAccessReview cannot be listed: its API has no verb "list"`,
-			"do not declare it under for, owns, reads or watches",
+			"do not name it in For, Owns, Reads or Watches of a controller",
 		},
 	},
 	{
@@ -157,7 +157,7 @@ var badPlugins = []badPlugin{
 		}),
 		message: []string{
 			`v1 Binding cannot be listed: its API has no verb "list"`,
-			"do not declare it under for, owns, reads or watches",
+			"do not name it in For, Owns, Reads or Watches of a controller",
 		},
 	},
 	{

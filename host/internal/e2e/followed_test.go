@@ -130,7 +130,7 @@ func TestAManagedPluginFollowsItsChildren(t *testing.T) {
 	must(t, patchSpec(t.Context(), stamps, ns, "s", "text", "a b c foreign-1?"))
 	await.Until(t, "the adoption is refused", func() bool {
 		c := condition(get(t, stamps, ns, "s"), "Ready")
-		return c["status"] == "False" && strings.Contains(fmt.Sprint(c["message"]), "name it in reads")
+		return c["status"] == "False" && strings.Contains(fmt.Sprint(c["message"]), "name it in Reads")
 	})
 	if labels := labelsOf(t, ns, "foreign-1"); len(labels) != 0 {
 		t.Errorf("a foreign object was changed: %v", labels)
