@@ -28,8 +28,9 @@ reconcile is run, and no cluster is needed. With --kubeconfig, the resources of
 the plugin's kinds are looked up in a cluster; without, those of custom kinds
 are guessed.
 
-If the plugin needs a policy to start, the smallest one is shown. Of what the
-plugin writes it has every verb: remove those that it does not need.
+The policy beside the file is read, and its limits apply; --config is what
+bounds it. If the plugin needs more to start, the smallest policy is shown. Of
+what the plugin writes it has every verb: remove those that it does not need.
 
 The exit code is 0 if the plugin would be loaded and 1 if not.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -73,5 +74,8 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 func (f *inspectFlags) options() (o inspect.Options, err error) {
 	o.Compiler = compiler
 	o.Host, err = hostConfig(f.configFile, func(c *config.Config) { c.Plugins = noDirectory })
+	if o.ReadPolicy = o.Host.WithDefaults().ReadUnbounded; f.configFile != "" {
+		o.ReadPolicy = o.Host.WithDefaults().ReadPolicy
+	}
 	return o, err
 }

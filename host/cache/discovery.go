@@ -46,7 +46,14 @@ type discovery struct {
 	flight singleflight.Group
 
 	mu       sync.Mutex
-	versions map[string]apiVersion // by apiVersion
+	versions map[string]apiVersion      // by apiVersion
+	others   map[abi.Kind]otherVersions // of kinds that are not served in their own
+}
+
+// otherVersions are the versions in which a kind is served that was looked up in another one.
+type otherVersions struct {
+	versions []string
+	fetched  time.Time
 }
 
 // apiVersion holds the kinds of one group and version. It is immutable.
@@ -56,7 +63,7 @@ type apiVersion struct {
 }
 
 func newDiscovery(ctx context.Context, client rest.Interface, clock clock.PassiveClock) *discovery {
-	return &discovery{ctx: ctx, client: client, clock: clock, versions: map[string]apiVersion{}}
+	return &discovery{ctx: ctx, client: client, clock: clock, versions: map[string]apiVersion{}, others: map[abi.Kind]otherVersions{}}
 }
 
 // find returns the resource of a kind. While the API server does not respond, a
@@ -77,9 +84,45 @@ func (d *discovery) find(ctx context.Context, kind abi.Kind) (served, error) {
 		}
 	}
 	if !ok {
-		return s, &object.UnknownKindError{Kind: kind}
+		return s, &object.UnknownKindError{Kind: kind, Versions: d.otherVersions(ctx, kind)}
 	}
 	return s, nil
+}
+
+// otherVersions returns the versions in which the API server serves a kind that it does not serve in that of
+// kind, the preferred one first. They are looked up at most once per unknownTTL.
+func (d *discovery) otherVersions(ctx context.Context, kind abi.Kind) []string {
+	d.mu.Lock()
+	known := d.others[kind]
+	d.mu.Unlock()
+	if d.clock.Since(known.fetched) < unknownTTL {
+		return known.versions
+	}
+	known = otherVersions{d.fetchOthers(ctx, kind), d.clock.Now()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.others[kind] = known
+	return known.versions
+}
+
+// fetchOthers is otherVersions of the API server. What cannot be found out is left out: it is for a message.
+func (d *discovery) fetchOthers(ctx context.Context, kind abi.Kind) (versions []string) {
+	var group metav1.APIGroup
+	body, err := d.client.Get().AbsPath("/apis", kind.Group()).Do(ctx).Raw()
+	if err != nil || kind.Group() == "" || json.Unmarshal(body, &group) != nil {
+		return nil
+	}
+	for _, v := range group.Versions {
+		if v.GroupVersion == kind.APIVersion {
+			continue
+		}
+		if known, err := d.refresh(ctx, v.GroupVersion); err == nil {
+			if _, served := known.kinds[kind.Kind]; served {
+				versions = append(versions, v.Version)
+			}
+		}
+	}
+	return versions
 }
 
 // cached returns the last response for an API version; the zero value, which is

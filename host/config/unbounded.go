@@ -17,6 +17,19 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 	return c
 }
 
+// ReadUnbounded is [Config.ReadPolicy] for a host whose configuration is not known: the policy may have all
+// that is valid. Limits that it does not state are those of c.
+func (c Config) ReadUnbounded(plugin string, text []byte) (Policy, error) {
+	p, err := c.Unbounded(plugin, text).ReadPolicy(plugin, text)
+	if err != nil {
+		return p, err
+	}
+	stated := Policy{Limits: c.Limits}
+	err = decode(text, &stated)
+	p.Limits = stated.Limits
+	return p, err
+}
+
 // MayActAs returns an error if the configuration does not let the policy of a plugin name a
 // service account.
 func (c Config) MayActAs(plugin string, account rights.Account) error {

@@ -37,6 +37,24 @@ func TestGuessesOfBuiltInKindsAreExact(t *testing.T) {
 	}
 }
 
+// A version that is missing is told from a CRD that is.
+func TestVersionsOfAKindThatTheClusterServesAreNamed(t *testing.T) {
+	beta := abi.Kind{APIVersion: "apps/v1beta2", Kind: "Deployment"}
+	missing := abi.Kind{APIVersion: "apps/v1", Kind: "Deploy"}
+	found, err := find(t.Context(), devcluster.Shared(t).Config, []abi.Kind{beta, missing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[abi.Kind]string{
+		beta:    "the API server does not serve apps/v1beta2 Deployment, but v1 of the kind: ",
+		missing: "the API server does not serve apps/v1 Deploy: install its CRD",
+	} {
+		if err := found[kind].err; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 // builtIn returns the kinds that the cluster serves and client-go has a type of.
 func builtIn(t *testing.T, cluster *rest.Config) (kinds []abi.Kind) {
 	t.Helper()

@@ -100,7 +100,7 @@ func TestFindUsesTheDiscoveryOfTheCluster(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", kind, got[kind], want.resource)
 		}
 	}
-	if want := []string{"/apis/example.com/v1", "/api/v1", "/apis/nowhere.com/v1"}; !slices.Equal(*requested, want) {
+	if want := []string{"/apis/example.com/v1", "/api/v1", "/apis/example.com", "/apis/nowhere.com/v1", "/apis/nowhere.com"}; !slices.Equal(*requested, want) {
 		t.Errorf("requested %q, want %q", *requested, want)
 	}
 }
@@ -131,7 +131,7 @@ func TestKindThatTheClusterDoesNotServeIsWaitedFor(t *testing.T) {
 	if !r.Load.OK || !slices.Equal(r.Load.WaitsFor, []string{"thole.dev/v1 Conformance"}) || !r.Rights[0].Rules[0].Guessed {
 		t.Errorf("load %+v, rights %+v", r.Load, r.Rights)
 	}
-	if text := string(r.table()); !strings.Contains(text, "would be loaded, and wait until the cluster serves thole.dev/v1") {
+	if text := string(r.table()); !strings.Contains(text, "would be loaded, and wait: the API server does not serve") {
 		t.Error(text)
 	}
 }

@@ -45,6 +45,9 @@ type Options struct {
 	// Cluster is the cluster in which the resources of the plugin's kinds are
 	// looked up. Without it they are guessed.
 	Cluster *rest.Config
+	// ReadPolicy reads the policy beside the file, with nil if there is none: see
+	// [config.Config.ReadPolicy]. Without it no policy is read.
+	ReadPolicy func(plugin string, text []byte) (config.Policy, error)
 	// Compiler is a program with arguments that runs [sandbox.Compiler].
 	// Without it the module is compiled in this process.
 	Compiler []string
@@ -53,6 +56,7 @@ type Options struct {
 // Steps of [Load] beside those of host/sandbox.
 const (
 	stepRead    = "read"    // the host would ignore the file
+	stepPolicy  = "policy"  // the policy beside the file is invalid, or pins another module
 	stepLoad    = "load"    // the name or the limits are invalid, whatever the file holds
 	stepOverlap = "overlap" // two controllers write the same condition
 	stepStart   = "start"   // a kind cannot be listed or patched, or a selector cannot be used
@@ -129,25 +133,54 @@ func (r *Report) Refused() error {
 // refuse records why the plugin would be refused. The first reason counts.
 func (r *Report) refuse(step string, err error) {
 	if err != nil && r.Load.OK {
-		r.Load = Load{Step: step, Error: err.Error(), WaitsFor: r.Load.WaitsFor}
+		r.Load = Load{Step: step, Error: err.Error(), WaitsFor: r.Load.WaitsFor, Advice: r.Load.Advice}
 	}
 }
 
 // load loads the plugin in a sandbox, and adds the result to the report.
 func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
-	config := o.Host.WithDefaults()
+	allowed, err := r.readPolicy(o)
+	if err != nil {
+		return err
+	}
 	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler})
 	if err != nil {
 		return err
 	}
-	found := s.Inspect(ctx, sandbox.Plugin{Name: r.Name, Wasm: wasm, Limits: config.Limits.Sandbox()})
+	found := s.Inspect(ctx, sandbox.Plugin{Name: r.Name, Wasm: wasm, Limits: allowed.Limits.Sandbox()})
 	if err := errors.Join(context.Cause(ctx), s.Close(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
 	r.Digest = found.Digest
+	if !allowed.Pins(r.Digest) {
+		r.refuse(stepPolicy, fmt.Errorf("%s pins %s, and the file has sha256:%s: write that there, or use the file that it pins", filepath.Base(r.PolicyFile), allowed.Digest, r.Digest))
+	}
 	r.refuse(loadStep(found.Err), withAdvice(found.Err))
 	r.addModule(found.Module)
-	return r.addManifest(ctx, found.Manifest, config, o.Cluster)
+	return r.addManifest(ctx, found.Manifest, allowed, o.Cluster)
+}
+
+// readPolicy returns the policy of the plugin: that of the file beside it, if there is one. A policy that is
+// refused is no error, and the limits of the host apply.
+func (r *Report) readPolicy(o Options) (p policy, err error) {
+	p.Limits = o.Host.WithDefaults().Limits
+	if o.ReadPolicy == nil {
+		return p, nil
+	}
+	path := strings.TrimSuffix(r.File, extension) + ".yaml"
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return p, err
+	}
+	if err == nil {
+		r.PolicyFile = path
+	}
+	read, err := o.ReadPolicy(r.Name, text)
+	if err != nil {
+		r.refuse(stepPolicy, err)
+		return p, nil
+	}
+	return read, nil
 }
 
 // withAdvice adds to an error of a load what the plugin printed and what to do, as a host
@@ -193,7 +226,7 @@ func (r *Report) addModule(m *sandbox.ModuleInfo) {
 type policy = config.Policy
 
 // addManifest adds the manifest to the report, and what its controllers need.
-func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config.Config, cluster *rest.Config) error {
+func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed policy, cluster *rest.Config) error {
 	if m == nil {
 		return nil
 	}
@@ -206,7 +239,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
-	if needs := (policy{}).Lacks(m, resourcesOf(resources)); needs.Any() {
+	if needs := allowed.Lacks(m, resourcesOf(resources)); needs.Any() {
 		r.Policy = &Policy{APIVersion: rights.APIVersion, Daemons: needs.Daemons, Allow: needs.Entries, HTTP: needs.HTTP}
 		if needs.Webhooks {
 			r.Policy.Webhooks = &struct{}{}
@@ -215,7 +248,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, config config
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		r.Rights = append(r.Rights, rightsOf(m, c, resources))
-		rows, status := describe(m, c, config.Limits), statusOf(c, resources[c.For.Kind].Resource)
+		rows, status := describe(m, c, allowed.Limits), statusOf(c, resources[c.For.Kind].Resource)
 		rows.rows = append(rows.rows, []string{"Status", status.row()})
 		r.controllers, r.Status = append(r.controllers, rows), append(r.Status, status)
 		r.refuse(stepStart, checkConditions(c))
@@ -238,7 +271,7 @@ func (r *Report) checkStart(c *abi.Controller, resources map[abi.Kind]resource) 
 		} else if err == nil {
 			r.refuse(stepStart, resources[w.Kind].Lacks(c))
 		} else if !slices.Contains(r.Load.WaitsFor, w.Kind.String()) {
-			r.Load.WaitsFor = append(r.Load.WaitsFor, w.Kind.String())
+			r.Load.WaitsFor, r.Load.Advice = append(r.Load.WaitsFor, w.Kind.String()), append(r.Load.Advice, strings.TrimSuffix(err.Error(), "; retrying"))
 		}
 	}
 }

@@ -222,10 +222,59 @@ func TestTwoControllersWithOneConditionAreRefused(t *testing.T) {
 func TestASelectorThatCannotBeParsedIsRefused(t *testing.T) {
 	r := &Report{Name: "p", Load: Load{OK: true}}
 	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widget, Selector: abi.Selector{LabelSelector: "a in b"}}}}}
-	if err := r.addManifest(t.Context(), m, config.Config{}.WithDefaults(), nil); err != nil {
+	if err := r.addManifest(t.Context(), m, policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
 		t.Fatal(err)
 	}
 	expectRefused(t, r, "start", `controller "c": example.com/v1 Widget: labelSelector "a in b"`)
+}
+
+// TestThePolicyBesideTheFileIsRead: what it allows is not asked for, its limits apply, and one that a host
+// refuses is shown.
+func TestThePolicyBesideTheFileIsRead(t *testing.T) {
+	c := config.Config{}.WithDefaults()
+	read := func(path, text string) *Report {
+		t.Helper()
+		if err := os.WriteFile(strings.TrimSuffix(path, extension)+".yaml", []byte("apiVersion: thole.dev/v1alpha1\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := File(t.Context(), path, Options{ReadPolicy: c.ReadUnbounded})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	path := file(t, "correct.wasm", guest(t, "correct"))
+	if r := read(path, "limits: {memoryMiB: 7}"); !r.Load.OK || r.Memory.Limit != 7<<20 || !strings.Contains(string(r.table()), "Policy") {
+		t.Errorf("load %+v, memory %+v", r.Load, r.Memory)
+	}
+	expectRefused(t, read(path, "limit: {}"), "policy", `correct.yaml: unknown field "limit", did you mean "limits"?`)
+	expectRefused(t, read(path, "digest: sha256:"+strings.Repeat("0", 64)), "policy", "and the file has sha256:")
+
+	var needed *Policy
+	for _, c := range tck.Cases() {
+		if needed != nil {
+			break
+		}
+		path = file(t, c.Name+".wasm", c.Wasm())
+		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Allow != nil && !r.Policy.Daemons && r.Policy.HTTP == nil && r.Policy.Webhooks == nil {
+			needed = r.Policy
+		}
+	}
+	if needed == nil {
+		t.Fatal("no guest of the kit needs an entry alone")
+	}
+	if r := read(path, "dryRun: true"); r.Policy == nil {
+		t.Error("a policy that allows nothing is enough")
+	}
+	if r := read(path, "allow: "+needed.Allow.String()); r.Policy != nil {
+		t.Errorf("needed beside %s is %+v", needed.Allow, r.Policy)
+	}
+	c.Allow = config.Allow{}
+	r, err := File(t.Context(), path, Options{ReadPolicy: c.ReadPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, r, "policy", "the host's configuration does not allow this much to the plugin")
 }
 
 func TestToolchainIsTheCompilerAmongTheProducers(t *testing.T) {

@@ -16,6 +16,8 @@ type Report struct {
 	Digest string `json:"digest,omitempty"` // SHA-256 in hex, as in /plugins; "" if the file is too large
 	Size   int64  `json:"size"`             // bytes
 	Load   Load   `json:"load"`
+	// PolicyFile is the path of the policy beside the file; "" if there is none.
+	PolicyFile string `json:"policyFile,omitempty"`
 
 	// The following fields are absent if the file is not a module.
 
@@ -62,6 +64,8 @@ type Load struct {
 	// WaitsFor are the kinds that the cluster does not serve: the plugin would
 	// wait for them.
 	WaitsFor []string `json:"waitsFor,omitempty"`
+	// Advice has for each of these what is missing, and what to do.
+	Advice []string `json:"advice,omitempty"`
 }
 
 // Instances describes what happens to an instance between two calls.

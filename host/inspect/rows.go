@@ -18,6 +18,9 @@ func (r *Report) summary() [][]string {
 		{"Digest", orDash(r.Digest)},
 		{"Size", size(uint64(r.Size))},
 	}
+	if r.PolicyFile != "" {
+		rows = append(rows, []string{"Policy", r.PolicyFile})
+	}
 	if r.Memory == nil {
 		return rows
 	}
@@ -42,7 +45,7 @@ func (r *Report) verdict() string {
 	case !r.Load.OK:
 		return "refused at step " + r.Load.Step + ": " + r.Load.Error
 	case len(r.Load.WaitsFor) > 0:
-		return "would be loaded, and wait until the cluster serves " + list(r.Load.WaitsFor)
+		return "would be loaded, and wait: " + strings.Join(r.Load.Advice, "; ")
 	}
 	if r.Policy != nil {
 		return "would be loaded, and wait until its policy allows what is below"
@@ -206,7 +209,7 @@ var importMeanings = map[string]string{
 
 // wasiMeanings describe what a guest gets from WASI, by [area].
 var wasiMeanings = map[string]string{
-	"args":    "arguments: there are none",
+	"args":    "arguments: a name alone, plugin",
 	"environ": "environment variables: there are none",
 	"clock":   "time: that of the call",
 	"poll":    "sleeping: passes at once, on the call's clock",

@@ -34,7 +34,7 @@ func TestReportHasWhatTheHostWritesIntoTheStatus(t *testing.T) {
 	} {
 		c.Name = "c"
 		r := &Report{Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c.Controller}}, config.Config{}.WithDefaults(), nil); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c.Controller}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
 			t.Fatal(err)
 		}
 		rows := r.controllers[0].rows
@@ -48,7 +48,7 @@ func TestConditionsWithoutAPlaceRefuseThePlugin(t *testing.T) {
 	for kind, refused := range map[string]bool{"CronJob": true, "Job": false} {
 		c := abi.Controller{Name: "c", For: abi.Kind{APIVersion: "batch/v1", Kind: kind}.All(), Conditions: abi.Conditions{Target: "Late"}}
 		r := &Report{Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Config{}.WithDefaults(), nil); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if r.Load.OK == refused || refused && (r.Load.Step != stepStart || !strings.Contains(r.Load.Error, `controller "c": conditions, for which batch/v1 CronJob has no place`)) {

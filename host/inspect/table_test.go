@@ -144,7 +144,7 @@ func TestTableFitsTheWidth(t *testing.T) {
 		}}}
 		m.Version = strings.Join(strings.Fields(m.Version), " ")
 		r := &Report{Name: "p", Digest: strings.Repeat("0", 64), Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), m, config.Config{}.WithDefaults(), nil); err != nil {
+		if err := r.addManifest(t.Context(), m, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(r.table())) {

@@ -45,9 +45,16 @@ func APIPath(gv schema.GroupVersion) []string {
 
 // UnknownKindError is returned for a kind that the API server does not serve,
 // for example because its CRD is not installed yet.
-type UnknownKindError struct{ Kind abi.Kind }
+type UnknownKindError struct {
+	Kind     abi.Kind
+	Versions []string // other versions in which it serves the kind
+}
 
 func (e *UnknownKindError) Error() string {
+	if len(e.Versions) > 0 {
+		return fmt.Sprintf("the API server does not serve %s, but %s of the kind: add the version to its CRD, or let the plugin use one that is served; retrying",
+			e.Kind, strings.Join(e.Versions, ", "))
+	}
 	return fmt.Sprintf("the API server does not serve %s: install its CRD; retrying", e.Kind)
 }
 
