@@ -1,6 +1,7 @@
 package wasi
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"time"
@@ -49,6 +50,22 @@ func store64(memory api.Memory, ptr, value uint64) errno {
 		return badAddress
 	}
 	return success
+}
+
+// programName is the one argument of a guest. Packages such as klog expect it at their start.
+const programName = "plugin"
+
+// argumentSizes writes the number of arguments, and of the bytes that they take.
+func argumentSizes(_ *Process, memory api.Memory, args []uint64) errno {
+	return cmp.Or(store32(memory, args[0], 1), store32(memory, args[1], uint32(len(programName)+1)))
+}
+
+// argument writes the address of the argument, and the argument with the zero byte that ends it.
+func argument(_ *Process, memory api.Memory, args []uint64) errno {
+	if !memory.Write(uint32(args[1]), []byte(programName+"\x00")) {
+		return badAddress
+	}
+	return store32(memory, args[0], uint32(args[1]))
 }
 
 // emptyList writes the number of strings of a list, and the number of bytes that

@@ -1,5 +1,5 @@
 // Package wasi is the system interface of guests (WASI snapshot preview 1). It
-// gives them nothing of the host: no arguments, no environment, no files and no
+// gives them nothing of the host: no arguments but a name, no environment, no files and no
 // sockets. A [Process] keeps the last bytes of what a guest prints; time and
 // randomness are those of the call.
 //
@@ -49,8 +49,8 @@ type Function struct {
 
 // Functions lists all functions of the snapshot.
 var Functions = []Function{
-	{"args_get", "ii", returning(success)},
-	{"args_sizes_get", "ii", emptyList},
+	{"args_get", "ii", argument},
+	{"args_sizes_get", "ii", argumentSizes},
 	{"clock_res_get", "ii", clockResolution},
 	{"clock_time_get", "iIi", clockTime},
 	{"environ_get", "ii", returning(success)},

@@ -264,13 +264,25 @@ func TestTimeAndRandomnessAreTheCalls(t *testing.T) {
 	}
 }
 
-func TestArgumentsEnvironmentAndFilesAreEmpty(t *testing.T) {
-	p, m := testProcess(), linear{data: []byte("xxxxxxxxxxxxxxxx")}
-	for _, name := range []string{"args_sizes_get", "environ_sizes_get"} {
-		copy(m.data, "xxxxxxxx")
-		if e := call(t, p, m, name, 0, 4); e != success || string(m.data[:8]) != strings.Repeat("\x00", 8) {
-			t.Errorf("%s: errno %d, % x", name, e, m.data)
+func TestTheOnlyArgumentIsAName(t *testing.T) {
+	p, m := testProcess(), linear{data: make([]byte, 32)}
+	if e := call(t, p, m, "args_sizes_get", 0, 4); e != success || string(m.data[:8]) != "\x01\x00\x00\x00\x07\x00\x00\x00" {
+		t.Errorf("errno %d, % x", e, m.data)
+	}
+	if e := call(t, p, m, "args_get", 8, 16); e != success || string(m.data[8:24]) != "\x10\x00\x00\x00\x00\x00\x00\x00plugin\x00\x00" {
+		t.Errorf("errno %d, %q", e, m.data)
+	}
+	for _, c := range [][2]uint64{{0, 26}, {32, 0}} {
+		if e := call(t, p, m, "args_get", c[0], c[1]); e != badAddress {
+			t.Errorf("%d: errno %d", c, e)
 		}
+	}
+}
+
+func TestEnvironmentAndFilesAreEmpty(t *testing.T) {
+	p, m := testProcess(), linear{data: []byte("xxxxxxxxxxxxxxxx")}
+	if e := call(t, p, m, "environ_sizes_get", 0, 4); e != success || string(m.data[:8]) != strings.Repeat("\x00", 8) {
+		t.Errorf("errno %d, % x", e, m.data)
 	}
 	if e := call(t, p, m, "fd_prestat_get", 3, 0); e != badFile {
 		t.Errorf("a directory: errno %d", e)
