@@ -198,6 +198,13 @@ func (c *Cache) CheckFields(ctx context.Context, kind abi.Kind, paths ...fieldpa
 	return c.schemas.Check(ctx, kind, paths...)
 }
 
+// StatusSchema returns the schema of the status of a kind, as it was read at most maxAge ago. It is
+// the same pointer as long as the schema is the same. After an error it is the one that was read
+// before, nil if there is none.
+func (c *Cache) StatusSchema(ctx context.Context, kind abi.Kind, maxAge time.Duration) (*object.Schema, error) {
+	return c.schemas.Status(ctx, kind, maxAge)
+}
+
 // Stats describes the informers of one kind.
 type Stats struct {
 	Kind    abi.Kind

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -161,9 +162,20 @@ func TestRealSchemaOfACustomKind(t *testing.T) {
 	}
 
 	// A field that the CRD gets is found when its schema is published, which may take longer than a check waits for it.
-	patch := `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/late","value":{"type":"string"}}]`
+	patch := `[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/late","value":{"type":"string"}},
+		{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/status/required","value":["phase"]}]`
 	if _, err := crds.Patch(within(t), crd.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	before, err := c.StatusSchema(within(t), strange, time.Minute)
+	if err != nil || len(before.Check("status", []byte(`{"phase":"C"}`))) != 1 || len(before.Check("status", []byte(`{"phase":"B"}`))) != 0 {
+		t.Errorf("the schema of the status: %v, %v", before.Check("status", []byte(`{"phase":"C"}`)), err)
+	}
 	await.Until(t, "the field is accepted", func() bool { return len(refusedFields(t, c, strange, "late")) == 0 })
+	if kept, err := c.StatusSchema(within(t), strange, time.Hour); err != nil || kept != before {
+		t.Errorf("the schema of the status was read again: %v", err)
+	}
+	if after, err := c.StatusSchema(within(t), strange, 0); err != nil || len(after.Check("status", []byte("{}"))) != 1 {
+		t.Errorf("the new schema of the status: %v", err)
+	}
 }

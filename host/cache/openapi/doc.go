@@ -12,5 +12,6 @@
 //
 //	schemas.go   Schemas, and the request of a document
 //	document.go  the schemas of one document, and how a path leads through them
+//	status.go    the schema of the status of a kind, which is kept
 //	shape.go     what several schemas together state about a value
 package openapi

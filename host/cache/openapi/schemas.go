@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +38,9 @@ type Schemas struct {
 	// failed is used by who holds busy. It has the API versions whose documents could
 	// not be had, for as long as others would have waited for it.
 	failed map[string]failure
+
+	mu       sync.Mutex
+	statuses map[abi.Kind]statusSchema
 }
 
 // failure is why a document could not be had.
@@ -47,7 +51,7 @@ type failure struct {
 
 // New returns the schemas of an API server. It sends no request.
 func New(client rest.Interface) *Schemas {
-	return &Schemas{client: client, busy: make(chan struct{}, 1), failed: map[string]failure{}}
+	return &Schemas{client: client, busy: make(chan struct{}, 1), failed: map[string]failure{}, statuses: map[abi.Kind]statusSchema{}}
 }
 
 // Check returns an [*UnknownFieldError] for the first path at which no object of the
@@ -68,12 +72,10 @@ func (s *Schemas) Check(ctx context.Context, kind abi.Kind, paths ...fieldpath.P
 }
 
 func (s *Schemas) check(ctx context.Context, kind abi.Kind, paths []fieldpath.Path) error {
-	select {
-	case s.busy <- struct{}{}:
-		defer func() { <-s.busy }()
-	case <-ctx.Done():
+	if !s.acquire(ctx, false) {
 		return context.Cause(ctx)
 	}
+	defer func() { <-s.busy }()
 	text, err := s.document(ctx, kind.APIVersion)
 	if err != nil {
 		return fmt.Errorf("read the schema of %s: %w", kind, err)
@@ -117,13 +119,9 @@ func (s *Schemas) fetch(ctx context.Context, apiVersion string) ([]byte, error) 
 
 // check checks paths against a document.
 func check(text []byte, kind abi.Kind, paths []fieldpath.Path) error {
-	d, err := readDocument(text)
+	d, roots, err := readKind(text, kind)
 	if err != nil {
-		return fmt.Errorf("read the schema of %s: %w", kind, err)
-	}
-	roots, err := d.schemasOf(kind)
-	if err != nil {
-		return fmt.Errorf("read the schema of %s: %w", kind, err)
+		return err
 	}
 	for _, path := range paths {
 		problem, err := d.follow(roots, path)
@@ -135,6 +133,17 @@ func check(text []byte, kind abi.Kind, paths []fieldpath.Path) error {
 		}
 	}
 	return nil
+}
+
+// readKind reads a document. roots are the schemas of a kind.
+func readKind(text []byte, kind abi.Kind) (d *document, roots [][]byte, err error) {
+	if d, err = readDocument(text); err == nil {
+		roots, err = d.schemasOf(kind)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the schema of %s: %w", kind, err)
+	}
+	return d, roots, nil
 }
 
 // UnknownFieldError is returned for a path at which no object of a kind can have a
