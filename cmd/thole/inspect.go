@@ -25,8 +25,8 @@ func inspectCommand() *cobra.Command {
 
 The file is loaded as thole run loads it: in the sandbox, with its limits. No
 reconcile is run, and no cluster is needed. With --kubeconfig, the resources of
-the plugin's kinds are looked up in a cluster; without, those of custom kinds
-are guessed.
+the plugin's kinds and what their schemas leave of the status that the host
+writes are looked up in a cluster; without, those of custom kinds are guessed.
 
 The policy beside the file is read, and its limits apply; --config is what
 bounds it. If the plugin needs more to start, the smallest policy is shown. Of

@@ -125,6 +125,10 @@ func newManyWidgets(b *testing.B, c abi.Controller) *manyWidgets {
 
 func (m *manyWidgets) OwnedBy(abi.Kind, string, types.UID) ([]*object.Object, bool) { return nil, true }
 
+func (m *manyWidgets) StatusSchema(context.Context, abi.Kind, time.Duration) (*object.Schema, error) {
+	return nil, nil
+}
+
 // put stores what was sent. The server gives an object its uid and version.
 func (m *manyWidgets) put(kind abi.Kind, sent []byte) *object.Object {
 	m.writes++

@@ -58,6 +58,7 @@
 //	live.go       reads for guests of what is not in the cache
 //	status.go     the one patch of status, with status.conditions
 //	quota.go      how many bytes the plugin may store
+//	statusschema.go  what of it the schema of the kind has a place for
 //	statusowner.go  the whole status, of a guest that owns it
 //	pruned.go     fields of status that the server pruned
 //	records.go    what is recorded of a primary, so that nothing is written twice
@@ -97,6 +98,9 @@ type Store interface {
 	// OwnedBy returns the objects of a kind in a namespace, "" for all, whose controller has that uid, as the
 	// informers show them. ok is false if they do not show all of them yet.
 	OwnedBy(kind abi.Kind, namespace string, owner types.UID) (all []*object.Object, ok bool)
+	// StatusSchema returns the schema of the status of a kind, as it was read at most maxAge ago, and the same
+	// pointer as long as it is the same; nil if it is not known. The error is why it cannot be read now.
+	StatusSchema(ctx context.Context, kind abi.Kind, maxAge time.Duration) (*object.Schema, error)
 }
 
 // Presence is what the cache shows of whether an object of some name exists.

@@ -13,8 +13,8 @@ import (
 // This file records which fields of status the API server pruned, because the
 // schema does not have them. They are found by comparing each patch with the
 // reply to it, and are not sent again: every run would find them missing and
-// write. No schema is read, and nothing announces that one has changed, so
-// they are tried again after a while.
+// write. Nothing announces that a schema has changed, so they are tried again after
+// a while. Of the host's own fields the schema decides, if it is known: statusschema.go.
 
 // prunedFields holds the pruned fields of every kind.
 type prunedFields struct {

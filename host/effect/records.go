@@ -38,6 +38,7 @@ type extraRecords struct {
 	status    patchRecord // the last patch of its status that led to something else
 	events    []digest    // the guest's Events of the last run
 	hostEvent digest      // the host's Event about the last run; zero for none
+	refused   refusedPart // of its status
 	reserved  time.Time   // when the limit of writes has a place for the next write; zero: none is reserved
 }
 
@@ -123,7 +124,7 @@ func (r *records) read() (e extraRecords) {
 func (r *records) tidy() {
 	e := r.read()
 	none := patchRecord{}
-	if len(e.absent)+len(e.taken)+len(e.events) == 0 && e.patch == none && e.status == none && e.hostEvent == (digest{}) && e.reserved.IsZero() {
+	if len(e.absent)+len(e.taken)+len(e.events) == 0 && e.patch == none && e.status == none && e.hostEvent == (digest{}) && e.refused == (refusedPart{}) && e.reserved.IsZero() {
 		r.extra = nil
 	}
 }

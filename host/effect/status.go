@@ -3,7 +3,9 @@ package effect
 import (
 	"context"
 	"slices"
+	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
@@ -41,33 +43,20 @@ type Status struct {
 // nothing would change. If the primary has changed meanwhile, the change is
 // merged into what it is now. If it does not exist any more, nothing is
 // written. The host's own part, conditions and observedGeneration, is left out
-// for kinds that have no place for it: see [Performer.supported]. Nothing is written
+// for kinds that have no place for it: see [Performer.supported] and statusschema.go. If
+// the API server refuses it all the same, the guest's part is written alone. Nothing is written
 // to a primary of which only metadata is known: a patch depends on the present status.
 func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (report Report, failure *Failure) {
 	if t.Object.MetadataOnly {
 		return report, nil
 	}
 	var change statusChange
-	changed := func(from, to *object.Object) bool { return from.ResourceVersion != to.ResourceVersion } // which the patch has
-	before, reply, err := p.update(ctx, t, changed, func(r object.Resource, o *object.Object) (*patch, error) {
-		if o == nil {
-			return nil, nil
-		}
-		err := want.replacesOnlyItsConditions(t.Controller, o)
-		if err != nil {
-			return nil, err
-		}
-		supported := p.supported(r, t, want)
-		change, err = p.planStatus(Target{Controller: t.Controller, Object: o}, supported)
-		if err != nil || change.patch == nil {
-			return nil, err
-		}
-		return &patch{
-			patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o),
-			unchecked: supported.ObservedGeneration != nil && object.BuiltIn(r.GVR.Group),
-			growth:    len(change.wanted) - len(statusOf(o)), reports: want.Full,
-		}, nil
-	})
+	before, reply, err := p.patchStatus(ctx, t, want, &change)
+	for apierrors.IsInvalid(err) && change.hosts {
+		want = p.withoutRefused(ctx, t, want, change, err)
+		change = statusChange{}
+		before, reply, err = p.patchStatus(ctx, t, want, &change)
+	}
 	if err == nil && reply != nil {
 		var content digest
 		content, err = p.learn(t, change, reply)
@@ -79,6 +68,30 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 		return report, failed(abi.VerbStatus, t.Object.Ref(), err)
 	}
 	return report, nil
+}
+
+// patchStatus sends the patch, as [Performer.update] does. change is what was sent last.
+func (p *Performer) patchStatus(ctx context.Context, t Target, want Status, change *statusChange) (before, reply *object.Object, err error) {
+	changed := func(from, to *object.Object) bool { return from.ResourceVersion != to.ResourceVersion } // which the patch has
+	return p.update(ctx, t, changed, func(r object.Resource, o *object.Object) (*patch, error) {
+		if o == nil {
+			return nil, nil
+		}
+		err := want.replacesOnlyItsConditions(t.Controller, o)
+		if err != nil {
+			return nil, err
+		}
+		supported := p.supported(r, t, want)
+		*change, err = p.planStatus(ctx, Target{Controller: t.Controller, Object: o}, supported)
+		if err != nil || change.patch == nil {
+			return nil, err
+		}
+		return &patch{
+			patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o),
+			unchecked: supported.ObservedGeneration != nil && object.BuiltIn(r.GVR.Group),
+			growth:    len(change.wanted) - len(statusOf(o)), reports: want.Full,
+		}, nil
+	})
 }
 
 // supported removes from the host's own part of a status what has no place in
@@ -113,19 +126,30 @@ type statusChange struct {
 	patch  []byte // merge patch of the status; nil if nothing has to be written
 	wanted []byte // the whole status
 	record patchRecord
+
+	hosts  bool           // some of it is the host's
+	guests digest         // of the status without that
+	schema *object.Schema // by which the host's part was decided; nil: by none
+	misfit bool           // the schema has no place for some of the host's part
 }
 
 // planStatus computes the patch that turns the primary's status into what is
 // wanted. There is none if the server has made the present status out of the
 // same patch before.
-func (p *Performer) planStatus(t Target, want Status) (c statusChange, err error) {
+func (p *Performer) planStatus(ctx context.Context, t Target, want Status) (c statusChange, err error) {
 	before := statusOf(t.Object)
 	c.record.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
-	wanted, diff, err := p.statusDiff(t.Object.Kind, before, want)
+	c.schema = p.schema(ctx, t, &want, schemaAge)
+	diff, err := p.statusDiff(t, &c, want)
+	if err == nil && c.misfit {
+		if schema := p.schema(ctx, t, &want, misfitAge); schema != c.schema {
+			c.schema = schema
+			diff, err = p.statusDiff(t, &c, want)
+		}
+	}
 	if err != nil || diff == nil {
 		return c, err
 	}
-	c.wanted = wanted
 	if c.record.patch, err = sum(diff); err != nil {
 		return c, err
 	}
@@ -136,53 +160,65 @@ func (p *Performer) planStatus(t Target, want Status) (c statusChange, err error
 	return c, err
 }
 
-// statusDiff returns the status that is wanted, and the merge patch that leads to it,
-// without pruned fields; nil if there is no difference.
-func (p *Performer) statusDiff(kind abi.Kind, before []byte, want Status) (after, diff []byte, err error) {
-	after = before
+// statusDiff returns the merge patch that leads to the status that is wanted, without pruned
+// fields; nil if there is no difference. c.schema decides what is the host's part of it.
+func (p *Performer) statusDiff(t Target, c *statusChange, want Status) (diff []byte, err error) {
+	kind, before := t.Object.Kind, statusOf(t.Object)
+	guests := before
 	if len(want.Patch) > 0 {
-		if after, err = rawjson.MergePatch(before, want.Patch); err != nil {
-			return nil, nil, err
+		if guests, err = rawjson.MergePatch(before, want.Patch); err != nil {
+			return nil, err
 		}
 	}
-	host, err := p.hostPatch(kind, before, want)
-	if err != nil {
-		return nil, nil, err
-	}
-	if after, err = rawjson.MergePatch(after, host); err != nil {
-		return nil, nil, err
-	}
-	if diff, err = rawjson.Diff(before, after); err != nil || diff == nil {
-		return nil, nil, err
-	}
-	diff, err = p.pruned.drop(kind, "", diff)
-	return after, diff, err
-}
-
-// hostPatch returns the merge patch of the host's own part of the status.
-func (p *Performer) hostPatch(kind abi.Kind, before []byte, want Status) ([]byte, error) {
-	conditions, changed, err := p.mergeConditions(kind, before, want)
+	host, misfits, err := p.hostPatch(kind, c.schema, before, want)
 	if err != nil {
 		return nil, err
+	}
+	if c.wanted, err = rawjson.MergePatch(guests, host); err != nil {
+		return nil, err
+	}
+	if c.hosts = !rawjson.Equal(c.wanted, guests); c.hosts {
+		if c.guests, err = sum(guests); err != nil {
+			return nil, err
+		}
+	}
+	unfit := c.hosts && c.schema.Check("status", c.wanted).Adds(p.tolerated(t, c.schema))
+	if c.misfit = unfit || len(misfits) > 0; unfit || c.hosts && p.refuses(t, c) {
+		c.hosts, c.wanted = false, guests
+	}
+	if diff, err = rawjson.Diff(before, c.wanted); err != nil || diff == nil {
+		return nil, err
+	}
+	return p.pruned.drop(kind, "", diff)
+}
+
+// hostPatch returns the merge patch of the host's own part of the status, and why some of it has
+// no place in the schema.
+func (p *Performer) hostPatch(kind abi.Kind, schema *object.Schema, before []byte, want Status) (patch []byte, misfits object.Problems, err error) {
+	conditions, err := p.mergeConditions(kind, schema, before, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	misfits = conditions.misfits
+	fits := func(name string, value []byte) bool {
+		found := misfit(schema, name, value)
+		misfits = append(misfits, found...)
+		return len(found) == 0
 	}
 	observed, _ := rawjson.Lookup(before, "observedGeneration")
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
-		if changed {
-			w.Name("conditions").Array(func() {
-				for i := range conditions {
-					w.Raw(conditions[i].raw)
-				}
-			})
+		if conditions.changed {
+			w.Name("conditions").Raw(encodeConditions(conditions.all))
 		}
-		if g := want.ObservedGeneration; g != nil && *g > rawjson.NewReader(observed).Int() {
+		if g := want.ObservedGeneration; g != nil && *g > rawjson.NewReader(observed).Int() && fits("observedGeneration", strconv.AppendInt(nil, *g, 10)) {
 			w.Name("observedGeneration").Int(*g)
 		}
-		if want.HandledRequest != "" {
+		if value := rawjson.Quote(want.HandledRequest); want.HandledRequest != "" && fits("lastHandledReconcileAt", []byte(value)) {
 			w.Name("lastHandledReconcileAt").String(want.HandledRequest)
 		}
 	})
-	return w.Bytes(), nil
+	return w.Bytes(), misfits, nil
 }
 
 // body returns the body of the request. It names the resourceVersion that the
@@ -260,38 +296,37 @@ func readConditions(status []byte) (all []condition, err error) {
 	return all, err
 }
 
-// mergeConditions returns the conditions that the status shall have, and
-// whether they differ from those that it has. The conditions of other writers
+// mergeConditions returns the conditions that the status shall have. The conditions of other writers
 // keep their bytes and their places, and unknown members of ours stay.
-func (p *Performer) mergeConditions(kind abi.Kind, status []byte, want Status) (all []condition, changed bool, err error) {
+func (p *Performer) mergeConditions(kind abi.Kind, schema *object.Schema, status []byte, want Status) (*conditionList, error) {
 	if len(want.Set)+len(want.Remove) == 0 {
-		return nil, false, nil
+		return &conditionList{}, nil
 	}
-	if all, err = readConditions(status); err != nil {
-		return nil, false, err
+	place, ok := schema.Member("conditions")
+	if !ok {
+		return &conditionList{misfits: misfit(schema, "conditions", nil)}, nil
 	}
-	before := len(all)
-	all = slices.DeleteFunc(all, func(c condition) bool { return slices.Contains(want.Remove, c.Type) })
-	changed = len(all) < before
+	all, err := readConditions(status)
+	if err != nil {
+		return nil, err
+	}
+	list := newConditionList(place, all)
+	for _, conditionType := range want.Remove {
+		list.remove(conditionType)
+	}
 	for i := range want.Set {
-		at := slices.IndexFunc(all, func(c condition) bool { return c.Type == want.Set[i].Type })
-		if at < 0 {
-			at = len(all)
-			all = append(all, condition{})
-		}
-		merged, err := p.mergeCondition(kind, &all[at], &want.Set[i])
+		merged, err := p.mergeCondition(kind, place.Items(), list.find(want.Set[i].Type), &want.Set[i])
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		changed = changed || !rawjson.Equal(all[at].raw, merged)
-		all[at].raw = merged
+		list.set(condition{want.Set[i], merged})
 	}
-	return all, changed, nil
+	return list, nil
 }
 
 // mergeCondition returns a condition with the wanted members, except for those
-// that the server prunes. lastTransitionTime stays as long as the status does.
-func (p *Performer) mergeCondition(kind abi.Kind, have *condition, want *abi.Condition) ([]byte, error) {
+// that the server prunes or refuses. lastTransitionTime stays as long as the status does.
+func (p *Performer) mergeCondition(kind abi.Kind, schema *object.Schema, have condition, want *abi.Condition) ([]byte, error) {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("type").String(want.Type)
@@ -305,7 +340,10 @@ func (p *Performer) mergeCondition(kind abi.Kind, have *condition, want *abi.Con
 			w.Name("observedGeneration").Int(want.ObservedGeneration)
 		}
 	})
-	members, err := p.pruned.drop(kind, eachCondition, w.Bytes())
+	members, err := fitMembers(schema, w.Bytes())
+	if err == nil {
+		members, err = p.pruned.drop(kind, eachCondition, members)
+	}
 	if err != nil {
 		return nil, err
 	}

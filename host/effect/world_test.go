@@ -72,7 +72,9 @@ type store struct {
 	selects  func(*object.Object) bool
 	partly   map[abi.Kind]bool
 	metadata map[abi.Kind]bool
-	written  bool // of what is not selected there is metadata
+	// schemas, if it is set, returns the schema of a status.
+	schemas func(ctx context.Context, kind abi.Kind, maxAge time.Duration) (*object.Schema, error)
+	written bool // of what is not selected there is metadata
 }
 
 func (s *store) Resource(_ context.Context, kind abi.Kind) (object.Resource, error) {
@@ -122,6 +124,13 @@ func (s *store) OwnedBy(kind abi.Kind, namespace string, owner types.UID) (owned
 		}
 	}
 	return owned, !s.unsynced[kind]
+}
+
+func (s *store) StatusSchema(ctx context.Context, kind abi.Kind, maxAge time.Duration) (*object.Schema, error) {
+	if s.schemas == nil {
+		return nil, nil
+	}
+	return s.schemas(ctx, kind, maxAge)
 }
 
 func (s *store) put(o *object.Object) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,6 +83,11 @@ func (store) All(abi.Kind) iter.Seq[*object.Object] { return func(func(*object.O
 
 // OwnedBy implements [effect.Store].
 func (store) OwnedBy(abi.Kind, string, types.UID) ([]*object.Object, bool) { return nil, false }
+
+// StatusSchema implements [effect.Store].
+func (store) StatusSchema(context.Context, abi.Kind, time.Duration) (*object.Schema, error) {
+	return nil, nil
+}
 
 // silent discards events.
 type silent struct{}

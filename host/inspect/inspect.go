@@ -232,6 +232,9 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	}
 	r.Manifest = abi.EncodeManifest(m)
 	resources, err := find(ctx, cluster, kinds(m))
+	if err == nil {
+		err = addSchemas(ctx, cluster, m, resources)
+	}
 	if err != nil {
 		return err
 	}
@@ -248,7 +251,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		r.Rights = append(r.Rights, rightsOf(m, c, resources))
-		rows, status := describe(m, c, allowed.Limits), statusOf(c, resources[c.For.Kind].Resource)
+		rows, status := describe(m, c, allowed.Limits), statusOf(c, resources[c.For.Kind])
 		rows.rows = append(rows.rows, []string{"Status", status.row()})
 		r.controllers, r.Status = append(r.controllers, rows), append(r.Status, status)
 		r.refuse(stepStart, checkConditions(c))

@@ -21,7 +21,8 @@ import (
 type resource struct {
 	object.Resource
 	guessed bool
-	err     error // why the cluster offers no informer of the kind: see cache.Followable
+	status  *object.Schema // of a custom kind; nil: not known
+	err     error          // why the cluster offers no informer of the kind: see cache.Followable
 }
 
 // find looks up the resources of kinds in a cluster. Without a cluster, and for

@@ -1,16 +1,20 @@
 package inspect
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/outcome"
 )
 
 // This file describes what the host writes into the status of a controller's primaries.
@@ -23,34 +27,66 @@ type Status struct {
 	// ObservedGeneration is yes, no, or the condition under which it is written, such as "if
 	// the schema has it".
 	ObservedGeneration string `json:"observedGeneration"`
+	// LastHandledReconcileAt is as ObservedGeneration.
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt"`
+	// After are the members that the schema requires, such as "status.parents": the host writes nothing
+	// before the plugin has written them.
+	After []string `json:"after,omitempty"`
+	// LeftOut are why the schema has no place for the rest.
+	LeftOut []string `json:"leftOut,omitempty"`
 }
 
 const (
 	ownerHost = "host"
-	no        = "no"
+	yes, no   = "yes", "no"
+	ifSchema  = "if the schema has it"
 )
 
 // statusOf returns the status of a controller whose primary is served in that way.
-func statusOf(c *abi.Controller, r object.Resource) Status {
-	s := Status{Controller: c.Name, Owner: ownerHost, ObservedGeneration: no}
+func statusOf(c *abi.Controller, r resource) Status {
+	plan := effect.PlanStatus(c, r.Resource, r.status)
+	s := Status{Controller: c.Name, Owner: ownerHost, Conditions: plan.Conditions, ObservedGeneration: no, LastHandledReconcileAt: no, After: plan.Needs, LeftOut: plan.LeftOut}
 	if object.GuestOwnsStatus(c) {
 		s.Owner = string(c.StatusOwner)
-		return s
 	}
-	ready := c.Conditions.TargetOrReady() == outcome.Ready
-	if object.HasConditions(c) && (r.Status || object.AsksForConditions(c)) {
-		if s.Conditions = c.Conditions.Written(); ready {
-			s.Conditions = append(slices.Clip(s.Conditions), outcome.Reconciling, outcome.Stalled)
-		}
+	written := ifSchema
+	if r.status != nil {
+		written = yes
 	}
 	switch {
-	case !ready || !r.Status || c.For.MetadataOnly:
+	case !plan.ObservedGeneration:
 	case !object.BuiltIn(c.For.Group()):
-		s.ObservedGeneration = "if the schema has it"
+		s.ObservedGeneration = written
 	case hasStatusField(c.For.Kind, "ObservedGeneration"):
 		s.ObservedGeneration = fmt.Sprintf("if the policy allows to patch %s/status", c.For.Kind.Kind)
 	}
+	if plan.HandledRequest {
+		s.LastHandledReconcileAt = written
+	}
 	return s
+}
+
+// addSchemas adds to the primaries of custom kinds the schemas of their statuses, as far as the cluster shows them.
+func addSchemas(ctx context.Context, cluster *rest.Config, m *abi.Manifest, resources map[abi.Kind]resource) error {
+	if cluster == nil {
+		return nil
+	}
+	reader, err := cache.New(cache.Config{REST: cluster})
+	if err != nil {
+		return err
+	}
+	defer reader.Stop()
+	for i := range m.Controllers {
+		c := &m.Controllers[i]
+		found := resources[c.For.Kind]
+		if found.guessed || object.BuiltIn(c.For.Group()) || !object.HasConditions(c) {
+			continue
+		}
+		if found.status, err = reader.StatusSchema(ctx, c.For.Kind, 0); err == nil {
+			resources[c.For.Kind] = found
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // hasStatusField reports whether the status of a built-in kind has a field, or may have it: not
@@ -83,11 +119,25 @@ func (s Status) row() string {
 		return "the plugin writes all of it, the host nothing"
 	}
 	parts := s.Conditions
-	if s.ObservedGeneration != no {
+	switch s.ObservedGeneration {
+	case no:
+	case yes:
+		parts = append(slices.Clip(parts), "observedGeneration")
+	default:
 		parts = append(slices.Clip(parts), "observedGeneration "+s.ObservedGeneration)
 	}
-	if len(parts) == 0 {
-		return "the host writes nothing of its own"
+	if s.LastHandledReconcileAt == yes {
+		parts = append(slices.Clip(parts), "lastHandledReconcileAt")
 	}
-	return "the host writes " + list(parts)
+	text := "the host writes " + list(parts)
+	if len(parts) == 0 {
+		text = "the host writes nothing of its own"
+	}
+	if len(s.After) > 0 {
+		text += ", as soon as the plugin has written " + list(s.After) + ", which the schema requires"
+	}
+	if len(s.LeftOut) > 0 {
+		text += "; left out: " + strings.Join(s.LeftOut, "; ")
+	}
+	return text
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache/openapi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file refuses manifests with fields that their kinds do not have.
+// This file looks into the schemas of kinds: it refuses manifests with fields that their kinds do not
+// have, and finds out what of a status has a place there.
 
 // declaredField is a field of a kind that a manifest names.
 type declaredField struct {
@@ -84,4 +86,39 @@ func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
 func nameOf(declared []declaredField, of *openapi.UnknownFieldError) string {
 	i := slices.IndexFunc(declared, func(f declaredField) bool { return f.kind == of.Kind && f.path.String() == of.Path.String() })
 	return declared[max(i, 0)].in
+}
+
+// planStatus reads the schemas of the statuses that the host writes, and logs what it leaves out. A schema
+// that cannot be read is looked for again when a status is written.
+func (r *Runner) planStatus(ctx context.Context, rev *Revision) error {
+	for i := range rev.Manifest.Controllers {
+		c := &rev.Manifest.Controllers[i]
+		kind := c.For.Kind
+		if object.BuiltIn(kind.Group()) || !object.HasConditions(c) {
+			continue
+		}
+		r.setWaitsFor(rev.Plugin, "the schema of "+kind.String())
+		schema, err := r.Cache.StatusSchema(ctx, kind, 0)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		logger := r.Logger.With("plugin", rev.Plugin, "controller", c.Name, "kind", kind.String())
+		if err != nil {
+			logger.Debug("the schema of the status is not known yet: the API server decides what has a place there", "error", err)
+			continue
+		}
+		resource, err := r.Cache.Resource(ctx, kind)
+		if err != nil {
+			return err
+		}
+		plan := effect.PlanStatus(c, resource, schema)
+		if len(plan.LeftOut) > 0 {
+			logger.Warn("the schema has no place for some of what the host writes into the status, which is left out: "+
+				"change the CustomResourceDefinition, if it is yours", "leftOut", plan.LeftOut)
+		}
+		if len(plan.Needs) > 0 {
+			logger.Info("the host writes nothing into the status before the plugin has written what the schema requires", "required", plan.Needs)
+		}
+	}
+	return nil
 }

@@ -225,6 +225,9 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead *elec
 	if err == nil {
 		err = r.checkFields(ctx, rev)
 	}
+	if err == nil {
+		err = r.planStatus(ctx, rev)
+	}
 	if err == nil { // last: it lists all objects, and whatever else is missing leads to another attempt
 		err = r.labelChildren(ctx, rev, lead, byKind)
 	}
