@@ -6,7 +6,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// deepestRebase is how deep values are compared: the stack of a guest has 64 KiB. What is nested deeper
+// deepestRebase is how deep values are compared: the stack of a guest may have only 64 KiB. What is nested deeper
 // is replaced as a whole. No schema that we know has more than some 30 levels.
 const deepestRebase = 40
 

@@ -84,10 +84,10 @@ func (in *instance) failure(err error, c *call) error {
 // below address zero, so that the first access to it trapped. LLVM keeps the
 // stack pointer in the first global.
 func (in *instance) stackUnderflow() bool {
-	if in.image == nil || len(in.globals) == 0 || in.globals[0].Type() != api.ValueTypeI32 {
+	if len(in.globals) == 0 || in.globals[0].Type() != api.ValueTypeI32 {
 		return false
 	}
-	return int32(in.globals[0].Get()) < 0 && int32(in.image.globals[0]) > 0
+	return int32(in.globals[0].Get()) < 0 && int32(in.top) > 0
 }
 
 // failure makes a [*Fault] of the engine's error. If a context ended for another

@@ -30,6 +30,7 @@ type instance struct {
 	fuel    api.MutableGlobal
 	linear  *memory.Linear      // behind memory
 	globals []api.MutableGlobal // in the order of Guest.globals
+	top     uint64              // the first of globals before any of its code has run
 	image   *image              // that it is reset to; nil if it is not reset
 	used    time.Time           // when its last call ended
 	dirty   bool                // whether it has state of calls, all in one namespace
@@ -74,6 +75,9 @@ func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instan
 	}
 	for _, index := range g.globals {
 		in.globals = append(in.globals, m.ExportedGlobal(module.GlobalExport(index)).(api.MutableGlobal))
+	}
+	if len(in.globals) > 0 {
+		in.top = in.globals[0].Get()
 	}
 	in.lookUpReconcile()
 	return in, nil

@@ -284,6 +284,15 @@ func TestAdviceCompletesTexts(t *testing.T) {
 	}
 }
 
+func TestAStackOverflowOfALoadIsCalledThat(t *testing.T) {
+	_, err := newSandbox(t, Config{}).Load(t.Context(), Plugin{Name: "deep", Wasm: overflowingInInitialize("deep")})
+	wantStep(t, err, StepInitialize, abi.ClassStackOverflow)
+	refused, ok := errors.AsType[*LoadError](err)
+	if !ok || !strings.Contains(err.Error(), "stack is used up") || !strings.Contains(refused.Advice(), "recursion") || strings.Contains(refused.Advice(), "tests") {
+		t.Errorf("%v; %s", err, refused.Advice())
+	}
+}
+
 // withSlowSource returns a plugin whose file takes longer to read than a load may
 // take, in fake time.
 func withSlowSource(name string) Plugin {

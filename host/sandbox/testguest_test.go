@@ -148,6 +148,16 @@ func loopingInInitialize(name string) []byte {
 	return tg.build(nil, tg.ok())
 }
 
+// overflowingInInitialize returns a guest whose own stack grows below address zero in _initialize: its stack pointer
+// is in the first global, as LLVM has it.
+func overflowingInInitialize(name string) []byte {
+	tg := newTestGuest(name)
+	top := tg.Global(1024)
+	tg.Export(abi.ExportInitialize, tg.Func(noTypes, noTypes, nil,
+		tck.GlobalGet(top), tck.I32Const(2048), tck.I32Sub, tck.GlobalSet(top), tck.GlobalGet(top), tck.I32Load, tck.Drop))
+	return tg.build(nil, tg.ok())
+}
+
 // spinningAfterGet returns a guest that calls get and then loops without end.
 func spinningAfterGet(name string) []byte {
 	tg := newTestGuest(name)

@@ -141,6 +141,15 @@ func TestCompiledGuestFailsWithClassAndStack(t *testing.T) {
 	})
 }
 
+// TestCompiledGuestFitsItsStack with the expression of an OCI reference: it takes 128 KiB of TinyGo's.
+func TestCompiledGuestFitsItsStack(t *testing.T) {
+	eachToolchain(t, Limits{}, func(t *testing.T, p *probe) {
+		if got := p.ask("reference"); got != "true" {
+			t.Errorf("the reference matches: %s", got)
+		}
+	})
+}
+
 func TestCompiledGuestRecursionEnds(t *testing.T) {
 	eachToolchain(t, Limits{Deadline: time.Minute}, func(t *testing.T, p *probe) {
 		if f := p.fault("recurse"); f.Class != abi.ClassStackOverflow {

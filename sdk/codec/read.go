@@ -170,7 +170,7 @@ func Check(r *Reader, err error) {
 }
 
 // MaxDepth is the depth of arrays and objects up to which a value of a recursive
-// type is read and written. The stack of a guest has only 64 KiB.
+// type is read and written. The stack of a guest may have only 64 KiB.
 const MaxDepth = 100
 
 // ErrDepth is the error for a value that is nested more than [MaxDepth] levels

@@ -52,7 +52,7 @@ func TestDiffOfTwoValues(t *testing.T) {
 	}
 }
 
-// The API server accepts 10,000 levels, and the stack of a guest has 64 KiB.
+// The API server accepts 10,000 levels, and the stack of a guest may have only 64 KiB.
 func TestDiffOfDeepValuesIsThatOfTexts(t *testing.T) {
 	deep := func(open, inner, end string) []byte {
 		return []byte(strings.Repeat(open, 10_000) + inner + strings.Repeat(end, 10_000))

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"time"
 	"unsafe"
@@ -80,6 +81,8 @@ func run(command string) (string, error) {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "goodbye")
 		os.Exit(3)
+	case "reference":
+		return fmt.Sprint(regexp.MustCompile(reference).MatchString("registry.example.com:5000/a/b:v1.2")), nil
 	case "recurse":
 		return strconv.Itoa(recurse(1)), nil
 	case "exhaust":
@@ -123,6 +126,13 @@ func run(command string) (string, error) {
 	}
 	return "", errors.New("unknown command " + command)
 }
+
+// reference is the expression of github.com/distribution/reference for the name of an image. Its tag nests 127 levels.
+const (
+	host      = `(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*(?::[0-9]+)?`
+	path      = `[a-z0-9]+(?:(?:[._]|__|[-]+)[a-z0-9]+)*`
+	reference = `^((?:` + host + `/)?` + path + `(?:/` + path + `)*)(?::([\w][\w.-]{0,127}))?(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*[:][[:xdigit:]]{32,}))?$`
+)
 
 //go:noinline
 func recurse(n int) int {
