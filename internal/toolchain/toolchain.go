@@ -155,11 +155,24 @@ func (c Compiler) Build(ctx context.Context, dir, out string) (err error) {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && text != "":
-		return errors.New(text)
+		return errors.New(text + c.otherCompiler(ctx, text))
 	case err != nil:
 		return fmt.Errorf("run %s: %w", c.name(), err)
 	}
 	return os.Rename(partial, out)
+}
+
+var notInStd = regexp.MustCompile(`package (\S+) is not in std`)
+
+// otherCompiler returns the advice for a program that TinyGo cannot compile, by what it has said, and standard Go
+// can; "" for any other.
+func (c Compiler) otherCompiler(ctx context.Context, said string) string {
+	missing := notInStd.FindStringSubmatch(said)
+	if !c.IsTinyGo() || missing == nil || (Compiler{}).command(ctx, "list", "-find", missing[1]).Run() != nil {
+		return ""
+	}
+	return "\nTinyGo has no package " + missing[1] + ", so this plugin needs standard Go: thole build --go; " +
+		"or leave out what imports it, such as k8s.io/api, of whose types sdk/kubernetes has some for TinyGo"
 }
 
 // removeAll tries for a while: processes that were killed a moment ago may still be writing.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,6 +99,28 @@ func TestCompileErrorIsTheOutputOfTheCompiler(t *testing.T) {
 
 // TestCancelledBuildEndsItsProcesses: here a grandchild, which would hold the pipe
 // for an hour.
+func TestAPluginThatNeedsStandardGoIsToldSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs TinyGo")
+	}
+	tinygo, err := FindTinyGo("", ".")
+	if err != nil {
+		t.Skip(err)
+	}
+	for imported, want := range map[string]bool{"net/http": true, "net/htpp": false} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"go.mod": "module example.com/p\n\ngo 1.26\n", "main.go": "package main\n\nimport _ " + strconv.Quote(imported) + "\n\nfunc main() {}\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := tinygo.Build(t.Context(), dir, filepath.Join(dir, "p.wasm"))
+		if told := err != nil && strings.Contains(err.Error(), "TinyGo has no package net/http, so this plugin needs standard Go: thole build --go"); err == nil || told != want {
+			t.Errorf("%s: %v", imported, err)
+		}
+	}
+}
+
 func TestCancelledBuildEndsItsProcesses(t *testing.T) {
 	dir := t.TempDir()
 	begun := filepath.Join(dir, "begun")
