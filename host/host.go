@@ -102,7 +102,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	h.page = newPage(h, env.Pod)
 	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.page, h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
-	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, Logger: h.logger.Named("source")}); err != nil {
+	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, MaxFile: int64(c.Limits.ModuleMiB) << 20, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}
 	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{

@@ -18,6 +18,10 @@ import (
 type Limits struct {
 	// MemoryMiB is the linear memory of one instance; default 64.
 	MemoryMiB int `json:"memoryMiB,omitempty"`
+	// ModuleMiB is the size of the plugin's file; default 16. From 32 on its functions may be
+	// larger by as much, 2 times at 32: compiling them takes more memory and time, so raise it only
+	// for modules that you trust.
+	ModuleMiB int `json:"moduleMiB,omitempty"`
 	// Timeout is the deadline of one call; default 10s.
 	Timeout Duration `json:"timeout,omitzero"`
 	// Fuel is how much one call may execute: a simple instruction costs 1, an
@@ -85,6 +89,7 @@ const maxInstances = 1024
 func (l *Limits) numbers() []number {
 	return []number{
 		numberOf("limits.memoryMiB", &l.MemoryMiB, 64, 1, 2048),
+		numberOf("limits.moduleMiB", &l.ModuleMiB, 16, 1, 128),
 		numberOf("limits.timeout", &l.Timeout.Duration, 10*time.Second, time.Millisecond, time.Hour),
 		numberOf("limits.fuel", &l.Fuel, 100_000_000_000, 1_000_000, 1_000_000_000_000_000),
 		numberOf("limits.concurrency", &l.Concurrency, 8, 1, 1000),
@@ -122,6 +127,7 @@ func (l Limits) LimitedWrites() float32 {
 func (l Limits) Sandbox() sandbox.Limits {
 	return sandbox.Limits{
 		MemoryBytes: uint64(l.MemoryMiB) << 20,
+		ModuleBytes: l.ModuleMiB << 20,
 		Deadline:    l.Timeout.Duration,
 		Fuel:        l.Fuel,
 		Instances:   l.Instances,

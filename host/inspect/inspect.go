@@ -66,13 +66,14 @@ const (
 // the file or the cluster cannot be read. A plugin that would be refused is not
 // a failure, see [Report.Refused].
 func File(ctx context.Context, path string, o Options) (*Report, error) {
-	wasm, size, err := read(path)
+	limit := int64(o.Host.WithDefaults().Limits.ModuleMiB) << 20
+	wasm, size, err := read(path, limit)
 	if err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)
 	}
 	r := &Report{File: path, Name: strings.TrimSuffix(filepath.Base(path), extension), Size: size, Load: Load{OK: true}}
-	r.refuse(stepRead, eligible(path, size))
-	if size > source.MaxFile {
+	r.refuse(stepRead, eligible(path, size, limit))
+	if size > limit {
 		return r, nil // wasm is not the whole file
 	}
 	if err := r.load(ctx, wasm, o); err != nil {
@@ -84,19 +85,19 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 const extension = ".wasm"
 
 // eligible returns an error if a host would not read the file in its directory.
-func eligible(path string, size int64) error {
+func eligible(path string, size, limit int64) error {
 	base := filepath.Base(path)
 	switch _, ok := source.PluginName(base); {
 	case !ok:
 		return fmt.Errorf("%s is ignored: plugins are in files named <name>%s, and not in hidden or temporary ones: rename it", base, extension)
-	case size > source.MaxFile:
-		return fmt.Errorf("%s is larger than %d MiB: build it with TinyGo and -no-debug", base, source.MaxFile>>20)
+	case size > limit:
+		return fmt.Errorf("%s is larger than %d MiB: build it with TinyGo and -no-debug, or raise limits.moduleMiB in the file of --config if you trust it", base, limit>>20)
 	}
 	return nil
 }
 
 // read returns the content of a file up to what a host reads, and its size.
-func read(path string) (wasm []byte, size int64, err error) {
+func read(path string, limit int64) (wasm []byte, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, 0, withoutPath(err)
@@ -109,7 +110,7 @@ func read(path string) (wasm []byte, size int64, err error) {
 	case !info.Mode().IsRegular():
 		return nil, 0, errors.New("not a regular file: name the .wasm file of a plugin")
 	}
-	wasm, err = io.ReadAll(io.LimitReader(f, source.MaxFile+1))
+	wasm, err = io.ReadAll(io.LimitReader(f, limit+1))
 	return wasm, max(info.Size(), int64(len(wasm))), withoutPath(err)
 }
 

@@ -59,6 +59,7 @@ func (r *prepareError) Error() string { return r.Reason }
 // prepareOptions is what preparing a module depends on.
 type prepareOptions struct {
 	MemoryBytes uint64        `json:"memoryBytes"` // the plugin's limit
+	ModuleBytes int           `json:"moduleBytes"` // the same
 	Metering    meter.Options `json:"metering"`
 }
 
@@ -85,7 +86,7 @@ func prepare(wasm []byte, options json.RawMessage) (rewritten, text []byte) {
 
 // rewrite adds what it finds to the report.
 func (o prepareOptions) rewrite(wasm []byte, report *moduleReport) ([]byte, error) {
-	m, err := module.Parse(wasm)
+	m, err := module.ParseWithin(wasm, o.ModuleBytes)
 	if err != nil {
 		return nil, &prepareError{Step: StepParse, Reason: err.Error(), Advice: parseAdvice(err)}
 	}
@@ -141,6 +142,9 @@ const rewriteVersion = 7
 func (g *Guest) cacheKey() string {
 	key := sha256.New()
 	fmt.Fprintln(key, hex.EncodeToString(g.digest[:]), native.EngineVersion, rewriteVersion, g.sandbox.metering.Key())
+	if g.limits.ModuleBytes != module.MaxSize { // what was compiled within a larger limit may not be within this one
+		fmt.Fprintln(key, "moduleBytes", g.limits.ModuleBytes)
+	}
 	for _, e := range contractExports {
 		fmt.Fprintln(key, e.name, e.typ, e.required)
 	}
@@ -183,7 +187,7 @@ const cachedCodeUnusable = "cached native code cannot be used, compiling the plu
 
 // compile verifies, rewrites and compiles a module, in its turn.
 func (g *Guest) compile(ctx context.Context, p Plugin) (native.Module, moduleReport, error) {
-	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.sandbox.metering}) // never fails: it has numbers
+	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.limits.ModuleBytes, g.sandbox.metering}) // never fails: it has numbers
 	n, text, err := g.sandbox.store.Compile(ctx, native.Job{
 		Key: g.cacheKey(), Size: max(p.Size, int64(len(p.Wasm))), Options: options,
 		Read: func() ([]byte, error) { return g.read(p.Wasm) },

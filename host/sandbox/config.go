@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/sandbox/memory"
+	"github.com/thole-dev/thole/host/sandbox/module"
 	"github.com/thole-dev/thole/host/sandbox/schedule"
 )
 
@@ -83,6 +84,7 @@ func (c Config) withDefaults() Config {
 // comment.
 type Limits struct {
 	MemoryBytes uint64        // linear memory of one instance, in whole pages of 64 KiB; 64 MiB
+	ModuleBytes int           // of the module; from twice [module.MaxSize] on its functions may be larger, too; [module.MaxSize]
 	Deadline    time.Duration // of one call; 10s
 	Fuel        int64         // of one call (package meter has the costs); 100,000,000,000
 	OutputBytes int           // of one result; [abi.MaxOutput]
@@ -112,6 +114,7 @@ const defaultFuel = 100_000_000_000
 // WithDefaults returns the limits with the zero fields set.
 func (l Limits) WithDefaults() Limits {
 	l.MemoryBytes = cmp.Or(l.MemoryBytes, 64<<20)
+	l.ModuleBytes = cmp.Or(l.ModuleBytes, module.MaxSize)
 	l.Deadline = cmp.Or(l.Deadline, 10*time.Second)
 	l.Fuel = cmp.Or(l.Fuel, defaultFuel)
 	l.OutputBytes = cmp.Or(l.OutputBytes, abi.MaxOutput)
@@ -141,6 +144,7 @@ func (l Limits) Validate() error {
 		value int64
 	}{
 		{"of fuel", l.Fuel},
+		{"module bytes", int64(l.ModuleBytes)},
 		{"output bytes", int64(l.OutputBytes)},
 		{"reply bytes", int64(l.ReplyBytes)},
 		{"host calls", int64(l.HostCalls)},

@@ -25,7 +25,9 @@ type Config struct {
 	// Period is the time between scans without a notification. The default is
 	// 10 s.
 	Period time.Duration
-	Logger hclog.Logger
+	// MaxFile is the largest module that is read, in bytes; default [MaxFile].
+	MaxFile int64
+	Logger  hclog.Logger
 }
 
 // Directory watches a directory of plugins.
@@ -61,6 +63,7 @@ func NewDirectory(config Config) (*Directory, error) {
 	}
 	config.Path = path
 	config.StableFor = cmp.Or(config.StableFor, 100*time.Millisecond)
+	config.MaxFile = cmp.Or(config.MaxFile, MaxFile)
 	config.Period = cmp.Or(config.Period, 10*time.Second)
 	return &Directory{
 		Config:  config,

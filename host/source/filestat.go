@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"syscall"
 )
 
-// MaxFile is the largest module that is read, in bytes.
+// MaxFile is the largest module that is read, in bytes, unless [Config.MaxFile] is set.
 const MaxFile = 16 << 20
 
 // fileKind is what a file is meant to be.
@@ -20,10 +21,15 @@ type fileKind struct {
 	hint  string // how to make the file smaller
 }
 
-var (
-	moduleFile = fileKind{limit: MaxFile, size: "16 MiB", hint: "build it with TinyGo, or leave out the debug information"}
-	policyFile = fileKind{limit: 128 << 10, size: "128 KiB", hint: "shorten its config"}
-)
+var policyFile = fileKind{limit: 128 << 10, size: "128 KiB", hint: "shorten its config"}
+
+// moduleFile is the kind of a module.
+func (d *Directory) moduleFile() fileKind {
+	return fileKind{
+		limit: d.MaxFile, size: fmt.Sprintf("%d MiB", d.MaxFile>>20),
+		hint: "build it with TinyGo, leave out the debug information, or raise limits.moduleMiB in the file of --config if you trust it",
+	}
+}
 
 // fileStat is what stat(2) returns for a path. While it stays the same so does
 // the content, except for changes that come closer together than the file

@@ -62,7 +62,7 @@ func TestPipeThatReplacesAFileIsNotRead(t *testing.T) {
 	open := func(string) (*os.File, error) { return opened, nil }
 	regular := f.d.plugins["a"].read.module // as if it were replaced after its stat was taken
 	var buffer bytes.Buffer
-	if _, err := moduleFile.read(open, seen.Path, regular, &buffer); !errors.Is(err, errChanged) {
+	if _, err := f.d.moduleFile().read(open, seen.Path, regular, &buffer); !errors.Is(err, errChanged) {
 		t.Errorf("error = %v", err)
 	}
 	if _, err := seen.Read(); err == nil {

@@ -50,7 +50,7 @@ func errorText(err error) string {
 func (d *Directory) reader(path, want string) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		var wasm bytes.Buffer
-		_, err := moduleFile.readAny(d.system.open, path, statFile(path), &wasm)
+		_, err := d.moduleFile().readAny(d.system.open, path, statFile(path), &wasm)
 		if err == nil && digestOf(wasm.Bytes()) != want {
 			err = errChanged
 		}

@@ -88,7 +88,7 @@ func (p *pluginFiles) load(d *Directory, seen fileStats, buffer *bytes.Buffer) b
 		return true
 	}
 	plugin := &Plugin{Name: sanitize.Line(p.name), Path: p.module}
-	wasm, err := moduleFile.read(d.system.open, p.module, seen.module, buffer)
+	wasm, err := d.moduleFile().read(d.system.open, p.module, seen.module, buffer)
 	if err != nil {
 		plugin.Err = fmt.Errorf("read plugin %s: %w", p.module, err)
 	} else {

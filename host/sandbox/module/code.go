@@ -30,8 +30,8 @@ func (m *Module) readCode(r *wasm.Reader) {
 	var blocks nesting
 	for i := range n {
 		size := r.U32()
-		if size > MaxBody {
-			r.Failf("too large: function %d has %d bytes, the limit is %d", i, size, MaxBody)
+		if limit := uint32(m.larger * MaxBody); size > limit {
+			r.Failf("too large: function %d has %d bytes, the limit is %d", i, size, limit)
 		}
 		body := r.Sub(size)
 		m.readBody(body, m.Functions[m.Imported+i], &blocks)
@@ -67,8 +67,8 @@ func (m *Module) readBody(r *wasm.Reader, typ wasm.FuncType, blocks *nesting) {
 	if len(*blocks) > 0 {
 		code.Failf("malformed: the function has no end")
 	}
-	if w.total > maxWeight {
-		code.Failf("too large: it weighs %d by its jumps and calls, the limit is %d: split the function", w.total, maxWeight)
+	if limit := m.larger * maxWeight; w.total > limit {
+		code.Failf("too large: it weighs %d by its jumps and calls, the limit is %d: split the function, or let an administrator who trusts the module raise limits.moduleMiB", w.total, limit)
 	}
 	r.Fail(code.Err())
 }

@@ -50,6 +50,8 @@ const (
 // Module describes a WebAssembly binary. As in the binary, the imports come
 // first in each index space.
 type Module struct {
+	larger int // how many times as large as usual a function may be
+
 	Imports       []wasm.Import
 	Exports       []wasm.Export
 	Functions     []wasm.FuncType // of the whole function index space

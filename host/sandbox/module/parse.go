@@ -22,11 +22,15 @@ var componentLayer = []byte{1, 0}
 
 // Parse reads a binary. The module keeps slices of the input, which must not
 // change.
-func Parse(binary []byte) (*Module, error) {
-	if err := checkHeader(binary); err != nil {
+func Parse(binary []byte) (*Module, error) { return ParseWithin(binary, MaxSize) }
+
+// ParseWithin is [Parse] of a binary of at most maxSize bytes. For each multiple of [MaxSize] in it, a function
+// may have [MaxBody] bytes and the weight of a usual one once more.
+func ParseWithin(binary []byte, maxSize int) (*Module, error) {
+	if err := checkHeader(binary, maxSize); err != nil {
 		return nil, err
 	}
-	m := &Module{Escaped: map[uint32]bool{}, Referenced: map[uint32]int{}}
+	m := &Module{larger: max(1, maxSize/MaxSize), Escaped: map[uint32]bool{}, Referenced: map[uint32]int{}}
 	last := wasm.CustomSection
 	for r := wasm.NewReader(binary[len(wasm.Header):]); r.Len() > 0; {
 		s, err := nextSection(r)
@@ -53,11 +57,11 @@ func Damaged(err error) bool {
 	return errors.Is(err, ErrEmpty) || errors.Is(err, wasm.ErrTruncated) || strings.Contains(err.Error(), "malformed: ")
 }
 
-func checkHeader(binary []byte) error {
+func checkHeader(binary []byte, maxSize int) error {
 	magic := wasm.Header[:4]
 	switch {
-	case len(binary) > MaxSize:
-		return fmt.Errorf("too large: %d bytes, the limit is %d", len(binary), MaxSize)
+	case len(binary) > maxSize:
+		return fmt.Errorf("too large: %d bytes, the limit is %d", len(binary), maxSize)
 	case len(binary) == 0:
 		return ErrEmpty
 	case !bytes.HasPrefix(binary, []byte(magic)):

@@ -117,6 +117,24 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestALargerLimitIsForTheFileAndEachOfItsFunctions(t *testing.T) {
+	jumps := strings.Repeat("\x02\x40\x0b", maxWeight+1) // as many blocks
+	for name, body := range map[string]string{
+		"large function": "\x00" + strings.Repeat("\x01", MaxBody) + "\x0b",
+		"heavy function": "\x00" + jumps + "\x0b",
+	} {
+		for size, fits := range map[int]bool{MaxSize: false, 2*MaxSize - 1: false, 2 * MaxSize: true} {
+			if _, err := ParseWithin([]byte(withBody(body)), size); (err == nil) != fits {
+				t.Errorf("%s within %d bytes: %v", name, size, err)
+			}
+		}
+	}
+	small := []byte(withBody("\x00\x0b"))
+	if _, err := ParseWithin(small, len(small)-1); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("a file beyond the limit: %v", err)
+	}
+}
+
 func withTypes(n int, params []wasm.ValueType) []byte {
 	entry := wasm.Signature(params).Append(nil)
 	return wasm.AppendSection([]byte(wasm.Header), wasm.TypeSection, append(wasm.AppendU32(nil, uint32(n)), bytes.Repeat(entry, n)...))

@@ -53,7 +53,7 @@ type Defined struct {
 	Code   []byte
 }
 
-// maxWritten bounds a module with its additions, in bytes.
+// maxWritten bounds a module with its additions, in bytes, for each [MaxSize] that it may have.
 const maxWritten = 2 * MaxSize
 
 // ErrGrows is the error for a module that is too large only with what
@@ -69,7 +69,7 @@ func (m *Module) Write(a Additions) ([]byte, error) {
 	for _, id := range wasm.SectionOrder {
 		w.section(id)
 	}
-	if w.names(); len(w.out) > maxWritten {
+	if w.names(); len(w.out) > w.m.larger*maxWritten {
 		return nil, ErrGrows
 	}
 	return w.out, nil
@@ -240,7 +240,7 @@ func (w *writer) elements(r *wasm.Reader) {
 // body writes a function. Nothing is written any more once the module is too
 // large, so that memory stays bounded.
 func (w *writer) body(i int) {
-	if len(w.out) > maxWritten {
+	if len(w.out) > w.m.larger*maxWritten {
 		return
 	}
 	start := len(w.out)
