@@ -194,10 +194,10 @@ func addReadyColumn(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 // converted.
 func (t *typeSet) convert(d *apiextensionsv1.CustomResourceDefinition) {
 	versions := d.Spec.Versions
-	if !slices.ContainsFunc(versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage }) {
+	if len(versions) > 0 && !slices.ContainsFunc(versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage }) {
 		versions[0].Storage = true
 	}
-	if len(versions) == 1 {
+	if len(versions) < 2 {
 		return
 	}
 	// The host replaces the webhook by its own. Until then the API server refuses what it

@@ -11,6 +11,7 @@ func init() {
 	sdk.Register(sdk.Controller[Rules, Status]{Name: "rules", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Rule"}})
 	sdk.Register(sdk.Controller[Named, Status]{Name: "named", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Named"}})
 	sdk.Register(sdk.Controller[Large, Status]{Name: "large", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Large"}})
+	sdk.Register(sdk.Controller[Skipped, Status]{Name: "skipped", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Skipped"}})
 	sdk.Register(sdk.Controller[pod.Spec, Foreign]{Name: "foreign", For: sdk.Kind{APIVersion: "example.com/v1", Kind: "Foreign"}})
 }
 
@@ -104,6 +105,10 @@ type Large struct {
 	T *pod.Pod `json:"t,omitempty"`
 	U *pod.Pod `json:"u,omitempty"`
 }
+
+// Skipped is left out.
+// +kubebuilder:skipversion
+type Skipped struct{}
 
 // Foreign is a status with a mistake.
 type Foreign struct {
