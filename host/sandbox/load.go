@@ -333,7 +333,7 @@ func (f *Fault) loadAdvice() string {
 	case abi.ClassOutOfMemory:
 		return "let the plugin need less memory when it is loaded, or raise limits.memoryMiB in its policy or the host's configuration"
 	case abi.ClassStackOverflow:
-		return "look for recursion without an end, and for code that nests deeply, such as a regular expression with large repetitions: build the plugin by `thole build`, whose stack has 256 KiB, or by standard Go"
+		return "look for recursion without an end, and for code that nests deeply, such as a regular expression with large repetitions: build the plugin by `thole build`, whose stack has 192 KiB, or by standard Go"
 	case abi.ClassTimeout:
 		return "let the plugin do less when it is loaded, or raise limits.timeout in its policy or the host's configuration"
 	default:

@@ -141,7 +141,7 @@ func TestCompiledGuestFailsWithClassAndStack(t *testing.T) {
 	})
 }
 
-// TestCompiledGuestFitsItsStack with the expression of an OCI reference: it takes 128 KiB of TinyGo's.
+// TestCompiledGuestFitsItsStack with the expression of an OCI reference: it takes more than 64 KiB.
 func TestCompiledGuestFitsItsStack(t *testing.T) {
 	eachToolchain(t, Limits{}, func(t *testing.T, p *probe) {
 		if got := p.ask("reference"); got != "true" {

@@ -17,9 +17,9 @@ import (
 
 // Flags of the compilers. Both keep the name section, which stack traces need: TinyGo's -no-debug drops only DWARF, and
 // Go's -ldflags=-s is left out for its sake. The stack of TinyGo, 64 KiB by default, takes what regexp needs to compile the
-// expression of an OCI reference (more than 64 KiB) or of a DNS name (more than 128 KiB): see host/sandbox/RATIONALE.md.
+// expression of an OCI reference (more than 64 KiB) or of a DNS name (more than 128): see host/sandbox/RATIONALE.md.
 var (
-	tinygoFlags = []string{"build", "-target=wasip1", "-buildmode=c-shared", "-scheduler=none", "-gc=leaking", "-opt=2", "-no-debug", "-ldflags=-extldflags '-z stack-size=262144'"}
+	tinygoFlags = []string{"build", "-target=wasip1", "-buildmode=c-shared", "-scheduler=none", "-gc=leaking", "-opt=2", "-no-debug", "-ldflags=-extldflags '-z stack-size=196608'"}
 	goFlags     = []string{"build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared"}
 )
 
