@@ -82,8 +82,9 @@ type versionCall struct {
 	arguments *types.TypeList
 }
 
-// find finds the controllers of the main package and of the packages that it imports, in
-// an order that depends on nothing but the sources.
+// find finds the controllers of the main package and of the packages of its module that it
+// imports, in an order that depends on nothing but the sources. Their kinds may be declared in
+// other modules.
 func (f *controllerFinder) find(main string) {
 	var packages []*checked
 	for path, c := range f.checked {
@@ -93,8 +94,8 @@ func (f *controllerFinder) find(main string) {
 	}
 	slices.SortFunc(packages, func(a, b *checked) int { return cmp.Compare(a.ImportPath, b.ImportPath) })
 	inspect(packages, func(_ *checked, n ast.Node) { f.collect(n) })
-	inspect(packages, func(_ *checked, n ast.Node) {
-		if literal, ok := n.(*ast.CompositeLit); ok {
+	inspect(packages, func(in *checked, n ast.Node) {
+		if literal, ok := n.(*ast.CompositeLit); ok && in.inModule() {
 			f.addController(literal)
 		}
 	})
