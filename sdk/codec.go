@@ -56,6 +56,15 @@ func require[T Value]() {
 	}
 }
 
+// isGenerated reports whether `thole generate` has run for a type: that file links
+// encoding/json if another value needs it. A type of sdk/kubernetes has a compact codec,
+// and says nothing about the plugin.
+func isGenerated[T Value]() bool {
+	_, reads := any((*T)(nil)).(decoder)
+	_, compact := any((*T)(nil)).(interface{ VisitJSON(*codec.Visitor) })
+	return reads && !compact
+}
+
 // hasCodec reports whether encoding/json is not needed for what a pointer points to.
 func hasCodec(pointer any) bool {
 	switch pointer.(type) {

@@ -162,9 +162,13 @@ func MemoVersion(version string) { guest.MemoVersion(version) }
 // load the plugin.
 //
 // Types with methods that `thole generate` wrote are read and written by these
-// methods, and all others by encoding/json, which TinyGo leaves out of a plugin that
-// has no such type: it is almost half of a small one. See [Value].
+// methods, and all others by encoding/json. TinyGo leaves it out of a plugin with
+// generated methods in which no type needs it: it is almost half of a small one. See
+// [Value].
 func Register[Spec, Status Value](c Controller[Spec, Status]) {
+	if !isGenerated[Spec]() && !isGenerated[Status]() {
+		UseEncodingJSON() // other values may need it
+	}
 	require[Spec]()
 	require[Status]()
 	if c.Reconcile == nil {

@@ -238,7 +238,8 @@ func Nearest(name string, known []string) (near string, ok bool) {
 	const least = 4 // bytes of a beginning that stands for a name
 	for _, k := range known {
 		// Such as memory for memoryMiB, and timeoutSeconds for timeout.
-		if n := min(len(name), len(k)); n >= least && distance(name[:n], k[:n]) == 0 {
+		n := min(len(name), len(k))
+		if n >= least && distance(name[:n], k[:n]) == 0 && (n == len(name) || lower(name[n]) != name[n]) {
 			return k, true
 		}
 	}

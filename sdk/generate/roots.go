@@ -10,6 +10,7 @@ import (
 
 const (
 	modulePath = "github.com/thole-dev/thole"
+	abiPath    = modulePath + "/abi"
 	sdkPath    = modulePath + "/sdk"
 	codecPath  = sdkPath + "/codec"
 )

@@ -263,6 +263,9 @@ func (w *writer) name(p *types.Package) string {
 	if p == w.pkg {
 		return ""
 	}
+	if p.Path() == abiPath && w.pkg.Path() != sdkPath { // the SDK has the same types under the same names
+		p = types.NewPackage(sdkPath, "sdk")
+	}
 	if name, ok := w.imports[p.Path()]; ok {
 		return name
 	}

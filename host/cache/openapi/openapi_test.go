@@ -81,7 +81,7 @@ func TestPathsThatTheSchemaDoesNotHaveAreRefused(t *testing.T) {
 		"spec[*].nodeName":                     `"spec" is no array`,
 		"spec.volumes.name":                    `"spec.volumes" is an array: its elements are "spec.volumes[*]"`,
 		"spec.volumes":                         `"spec.volumes" is an array: its elements are "spec.volumes[*]"`,
-		"spec.volumes[*].secret.secret":        `"spec.volumes[*].secret" has no field "secret"`,
+		"spec.volumes[*].secret.secret":        `"spec.volumes[*].secret" has no field "secret", did you mean "secretName"?`,
 		"spec.volumes[*]":                      `"spec.volumes[*]" is an object: name one of its fields`,
 		"spec.matrix[*].x":                     `"spec.matrix[*]" is an array: its elements are "spec.matrix[*][*]"`,
 		"spec.free.known.b":                    `"spec.free.known" has no field "b", did you mean "a"?`,

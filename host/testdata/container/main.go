@@ -59,6 +59,10 @@ func reconcile(length uint32) int32 {
 	if err != nil {
 		return 1
 	}
+	if id, _ := rawjson.Lookup(request.Object, "spec", "id"); string(id) == `"fails"` {
+		write(abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "Failed", Message: "the id is fails"}}))
+		return int32(abi.CodeRetry)
+	}
 	var ids []string
 	if text, ok := rawjson.Lookup(request.Object, "status", "ids"); ok {
 		all, _ := rawjson.Elements(text)
