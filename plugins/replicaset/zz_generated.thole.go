@@ -3,7 +3,6 @@
 package main
 
 import (
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
 )
@@ -912,7 +911,7 @@ func _() {
 		Status             string   `json:"status"`
 		Reason             string   `json:"reason"`
 		Message            string   `json:"message"`
-		LastTransitionTime abi.Time `json:"lastTransitionTime,omitempty"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
 		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
 	}](sdk.Condition{})
 	codec.Fits[struct {

@@ -4,7 +4,6 @@ package shapes
 
 import (
 	"encoding/json"
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/codec"
 	"github.com/thole-dev/thole/sdk/internal/shapes/parts"
@@ -3112,7 +3111,7 @@ func _() {
 		Status             string   `json:"status"`
 		Reason             string   `json:"reason"`
 		Message            string   `json:"message"`
-		LastTransitionTime abi.Time `json:"lastTransitionTime,omitempty"`
+		LastTransitionTime sdk.Time `json:"lastTransitionTime,omitempty"`
 		ObservedGeneration int64    `json:"observedGeneration,omitempty"`
 	}](sdk.Condition{})
 	codec.Fits[struct {
