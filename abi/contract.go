@@ -90,8 +90,8 @@ type Class string
 const (
 	ClassNone          Class = ""               // the run did not fail
 	ClassRetry         Class = "retry"          // the guest asked for a retry, or the host or the API server failed
-	ClassStalled       Class = "stalled"        // the guest returned CodeStalled
-	ClassWaiting       Class = "waiting"        // the guest returned CodeWaiting, or an object is being replaced
+	ClassStalled       Class = "stalled"        // the guest ended the run as stalled
+	ClassWaiting       Class = "waiting"        // the guest waits for something, or an object is being replaced
 	ClassPanic         Class = "panic"          // the guest trapped or exited
 	ClassTimeout       Class = "timeout"        // the deadline of the call passed
 	ClassOutOfMemory   Class = "out-of-memory"  // the guest needed more memory than its limit

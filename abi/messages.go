@@ -56,8 +56,7 @@ type Followed struct {
 	Kind
 	Selector
 	// PollInterval is the time in ms between two lists of a kind that can be listed and not watched;
-	// less than 1000 counts as 1000, 0 as 30 s. It has no effect on other kinds. It needs
-	// [FeaturePolling].
+	// less than 1000 counts as 1000, 0 as 30 s. It has no effect on other kinds; feature [FeaturePolling].
 	PollInterval int64
 }
 
@@ -208,7 +207,7 @@ func (k Kind) Sensitive() bool {
 // Conditions lists the condition types that a controller owns and those that
 // its target condition summarizes (flux-result-computation, type Conditions).
 type Conditions struct {
-	Target           string    // the summary; "" means [DefaultTarget]
+	Target           string    // the summary; "" means Ready
 	Owned            []string  // types that results may set, besides Target, Reconciling and Stalled
 	Summarized       []string  // types that Target depends on, besides Reconciling and Stalled
 	NegativePolarity []string  // those of the other lists for which True is the bad status
@@ -219,7 +218,7 @@ type Conditions struct {
 // computed before Target and after the summaries listed before it, so that each
 // of these may depend on it.
 type Summary struct {
-	Target           string   // a type other than [DefaultTarget] and the other targets
+	Target           string   // a type other than Ready and the other targets
 	Summarized       []string // all types that Target depends on, also Reconciling and Stalled; one or more
 	NegativePolarity []string // those of Summarized for which True is the bad status
 }
@@ -280,7 +279,7 @@ type Request struct {
 type Change struct {
 	Type     ChangeType
 	Old      []byte // JSON: what that run was given; nil if there was none, or the host does not have it
-	Progress []byte // JSON: [Result.Progress] of the runs since then
+	Progress []byte // JSON: what the runs since then have stored, see [Result.Progress]
 }
 
 // ChangeType is why a run sees an object.
@@ -321,7 +320,7 @@ type Previous struct {
 
 // EffectFailure is one effect that the host could not perform.
 type EffectFailure struct {
-	Verb    string // VerbFinalizer to VerbStatus, or VerbDaemon
+	Verb    string // finalizer, patch, release, apply, delete, event or status; or daemon
 	Ref     Ref
 	Class   Class
 	Reason  string // the reason in the API server's response, such as Forbidden
@@ -444,13 +443,12 @@ type Failure struct {
 // form of metav1.Condition.
 type Condition struct {
 	Type    string `json:"type"`
-	Status  string `json:"status"` // True, False or Unknown; in a [Result] "" removes the condition
+	Status  string `json:"status"` // True, False or Unknown; in a result "" removes the condition
 	Reason  string `json:"reason"` // CamelCase
 	Message string `json:"message"`
 
-	// Only a condition that was read from an object has the following fields.
+	// Only a condition that was read from an object has this and the following field.
 	// The host writes them; they are not part of a result.
-
 	LastTransitionTime Time  `json:"lastTransitionTime,omitempty"`
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

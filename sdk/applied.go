@@ -12,4 +12,4 @@ type Applied = abi.Applied
 // that does not show, literally, that nothing would change: the API server stores the quantity
 // 1000m as 1, for example. An apply that only creates knows by the names of its fields what it has
 // created.
-const AppliedMemory = abi.AppliedMemory
+const AppliedMemory Applied = abi.AppliedMemory

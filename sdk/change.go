@@ -18,15 +18,21 @@ type Changes = abi.Changes
 const (
 	// ChangesMemory keeps it in the host. After a restart or a fail-over the first run of
 	// an object is [Resumed], without the old state.
-	ChangesMemory = abi.ChangesMemory
+	ChangesMemory Changes = abi.ChangesMemory
 	// ChangesAnnotation keeps it in an annotation of the object, without the status. It
 	// costs one write for each change that was handled, and is refused for Secrets and
 	// other sensitive kinds.
-	ChangesAnnotation = abi.ChangesAnnotation
+	ChangesAnnotation Changes = abi.ChangesAnnotation
 )
 
 // Change is how an object differs from what the last run was given that ended well. It is
 // best effort: the desired state is in the object.
+//
+//	type Change struct {
+//		Type     ChangeType
+//		Old      []byte // JSON: what that run was given; nil if there was none, or the host does not have it
+//		Progress []byte // JSON: what the runs since then have stored
+//	}
 type Change = abi.Change
 
 // ChangeType is the type of a [Change].
@@ -35,12 +41,12 @@ type ChangeType = abi.ChangeType
 // The values of [ChangeType]. The first one that applies counts: Deleted, Created, Resumed,
 // Updated, StatusUpdated, Resynced.
 const (
-	Created       = abi.ChangeCreated       // no run has ended well for the object
-	Updated       = abi.ChangeUpdated       // it differs in more than its status
-	StatusUpdated = abi.ChangeStatusUpdated // it differs in its status; with ChangesMemory only
-	Deleted       = abi.ChangeDeleted       // it is being deleted, or is gone
-	Resumed       = abi.ChangeResumed       // the first run of this host or revision; it may differ
-	Resynced      = abi.ChangeResynced      // it does not differ
+	Created       ChangeType = abi.ChangeCreated       // no run has ended well for the object
+	Updated       ChangeType = abi.ChangeUpdated       // it differs in more than its status
+	StatusUpdated ChangeType = abi.ChangeStatusUpdated // it differs in its status; with ChangesMemory only
+	Deleted       ChangeType = abi.ChangeDeleted       // it is being deleted, or is gone
+	Resumed       ChangeType = abi.ChangeResumed       // the first run of this host or revision; it may differ
+	Resynced      ChangeType = abi.ChangeResynced      // it does not differ
 )
 
 // Old returns what the last run that ended well was given, nil if there is none or the host

@@ -130,12 +130,12 @@ type DaemonEvent = abi.DaemonEvent
 
 // Values of [Step].Events.
 const (
-	DaemonStart  = abi.DaemonStart
-	DaemonTime   = abi.DaemonTime
-	DaemonObject = abi.DaemonObject
-	DaemonIndex  = abi.DaemonIndex
-	DaemonRead   = abi.DaemonRead
-	DaemonStop   = abi.DaemonStop
+	DaemonStart  DaemonEvent = abi.DaemonStart  // the first step, also after a failure and on another host
+	DaemonTime   DaemonEvent = abi.DaemonTime   // the time of the last step has passed
+	DaemonObject DaemonEvent = abi.DaemonObject // the spec, labels or annotations of the object have changed
+	DaemonIndex  DaemonEvent = abi.DaemonIndex  // what the last step has read of an index has changed
+	DaemonRead   DaemonEvent = abi.DaemonRead   // what the last step has read otherwise has changed
+	DaemonStop   DaemonEvent = abi.DaemonStop   // the last step: nothing can be read
 )
 
 func newStep(h guest.Host, q *abi.DaemonRequest) *Step {
@@ -150,6 +150,12 @@ func (s *Step) Woken(by DaemonEvent) bool { return slices.Contains(s.Events, by)
 func (s *Step) Stopping() bool { return s.Woken(DaemonStop) }
 
 // WaitFor is what a daemon waits for.
+//
+//	type WaitFor struct {
+//		After  int64 // ms; less than 100 counts as 100; 0 for no time
+//		Object bool  // a change of the spec, labels or annotations of the object
+//		Reads  bool  // a change of what the step has read
+//	}
 type WaitFor = abi.DaemonWait
 
 // After waits for a time, of at least 100 ms.

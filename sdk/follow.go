@@ -13,10 +13,27 @@ import (
 // This file has what a controller follows.
 
 // Followed is a kind, and what is followed of it.
+//
+//	type Followed struct {
+//		Kind
+//		Selector
+//		// PollInterval is the time in ms between two lists of a kind that can be listed and not watched;
+//		// less than 1000 counts as 1000, 0 as 30 s. It has no effect on other kinds.
+//		PollInterval int64
+//	}
 type Followed = abi.Followed
 
 // Selector is what is followed of a kind: objects in these namespaces that match both
 // selectors, and with MetadataOnly nothing of them but apiVersion, kind and metadata.
+//
+//	type Selector struct {
+//		Namespaces    []string // none: all
+//		LabelSelector string   // in the notation of kubectl
+//		FieldSelector string   // in the notation of kubectl, with fields that the API server supports for the kind
+//		MetadataOnly  bool     // of the objects only apiVersion, kind and metadata are kept
+//	}
+//
+//	func (s Selector) IsZero() bool // reports whether the selector selects all of every object
 type Selector = abi.Selector
 
 // Selection is what [Select] returns. It is a function so that plugins without one do
@@ -101,14 +118,24 @@ func Managed() { guest.Feature(abi.FeatureManaged) }
 // Field of the primary with the name of the object. Names may have a namespace and a
 // slash before them. What is followed of the kind is part of the Watch, and not of
 // [Select].
+//
+//	type Watch struct {
+//		Followed
+//		By    WatchBy
+//		Key   string // of the label or annotation
+//		Field string // of the primary
+//	}
 type Watch = abi.Watch
 
-// The values of By of a [Watch].
+// WatchBy is how the objects of a [Watch] and primaries belong together.
+type WatchBy = abi.WatchBy
+
+// The values of [WatchBy].
 const (
-	ByOwner      = abi.WatchByOwner
-	ByLabel      = abi.WatchByLabel
-	ByAnnotation = abi.WatchByAnnotation
-	ByField      = abi.WatchByField
+	ByOwner      WatchBy = abi.WatchByOwner      // an owner reference of the object to the primary
+	ByLabel      WatchBy = abi.WatchByLabel      // a label of the object with the name of a primary in its namespace
+	ByAnnotation WatchBy = abi.WatchByAnnotation // an annotation of the object with the name of a primary
+	ByField      WatchBy = abi.WatchByField      // a field of the primary with the name of an object
 )
 
 // nameWatches names the features of watches.

@@ -11,9 +11,22 @@ import (
 )
 
 // HTTPHost is a host that a controller sends requests to by [Run.HTTP].
+//
+//	type HTTPHost struct {
+//		Host    string   // a name or an address, with a port unless it is that of the scheme; *.example.com, or * for all that the policy allows
+//		Methods []string // of the requests; none: GET
+//	}
+//
+//	func (h HTTPHost) Allows(method, host string) bool
+//	func (h HTTPHost) Has(host string) bool            // reports whether the entry is for the host
 type HTTPHost = abi.HTTPHost
 
 // HTTPHeader is one line of a header.
+//
+//	type HTTPHeader struct {
+//		Name  string
+//		Value string
+//	}
 type HTTPHeader = abi.HTTPHeader
 
 // HTTPRequest is a request to another system.

@@ -10,11 +10,45 @@ import (
 
 type (
 	// Kind is a kind at one API version: {"apps/v1", "Deployment"}.
+	//
+	//	type Kind struct {
+	//		APIVersion string // "v1", "apps/v1"
+	//		Kind       string
+	//	}
+	//
+	//	func (k Kind) All() Followed                  // returns the kind with a selector of all of every object
+	//	func (k Kind) Group() string                  // returns the API group, "" for the core group
+	//	func (k Kind) Ref(namespace, name string) Ref // returns the reference to an object of the kind
+	//	func (k Kind) Sensitive() bool                // reports whether objects of the kind hold credentials or grant rights
+	//	func (k Kind) String() string
+	//	func (k Kind) Type() TypeMeta                 // returns the kind as part of an object
 	Kind = abi.Kind
 	// Ref identifies one object. [Kind.Ref] returns one; with a UID it does not refer
 	// to an earlier or later object of that name.
+	//
+	//	type Ref struct {
+	//		APIVersion string
+	//		Kind       string
+	//		Namespace  string // "" for a cluster-scoped object, and in a message for the primary's
+	//		Name       string
+	//		UID        string // optional precondition: an object of that name with another UID does not match
+	//	}
+	//
+	//	func (ref Ref) String() string
 	Ref = abi.Ref
 	// Condition is one entry of status.conditions.
+	//
+	//	type Condition struct {
+	//		Type    string `json:"type"`
+	//		Status  string `json:"status"` // True, False or Unknown; in a result "" removes the condition
+	//		Reason  string `json:"reason"` // CamelCase
+	//		Message string `json:"message"`
+	//
+	//		// Only a condition that was read from an object has this and the following field.
+	//		// The host writes them; they are not part of a result.
+	//		LastTransitionTime Time  `json:"lastTransitionTime,omitempty"`
+	//		ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	//	}
 	Condition = abi.Condition
 )
 
@@ -28,6 +62,11 @@ type (
 //	}
 
 // TypeMeta is the kind of an object, to be embedded in the author's struct.
+//
+//	type TypeMeta struct {
+//		APIVersion string `json:"apiVersion,omitempty"`
+//		Kind       string `json:"kind,omitempty"`
+//	}
 type TypeMeta = abi.TypeMeta
 
 // ObjectMeta is the metadata of an object. In an object to apply, set only the

@@ -132,18 +132,47 @@ type Controller[Spec, Status Value] struct {
 // Index is a field of a kind that the controller may read. Field is a path such as
 // spec.nodeName or, with [*] for each element of an array,
 // spec.volumes[*].secret.secretName. Name is a DNS label, distinct within the controller.
+//
+//	type Index struct {
+//		Name  string // a DNS label, distinct within the controller
+//		Kind  Kind   // one that get and list may read
+//		Field string // a path such as spec.volumes[*].secret.secretName; "" for keys of the guest
+//	}
 type Index = abi.Index
 
 // Gauge is a field by whose values the host counts the primaries of a controller. Field is a path as that of
 // an [Index]; Name is a DNS label, distinct within the controller, and the label field of the metric.
+//
+//	type Gauge struct {
+//		Name  string // a DNS label, distinct within the controller: the label field of the metric
+//		Field string // a path such as status.phase
+//	}
 type Gauge = abi.Gauge
 
 // Conditions lists the condition types that a controller owns and those that its target
 // condition summarizes. The zero value is for a controller that sets none: the host
 // derives Ready, Reconciling and Stalled from how runs end.
+//
+//	type Conditions struct {
+//		Target           string    // the summary; "" means Ready
+//		Owned            []string  // types that results may set, besides Target, Reconciling and Stalled
+//		Summarized       []string  // types that Target depends on, besides Reconciling and Stalled
+//		NegativePolarity []string  // those of the other lists for which True is the bad status
+//		Summaries        []Summary // further target conditions
+//	}
+//
+//	func (c Conditions) IsZero() bool          // reports whether the manifest names no conditions
+//	func (c Conditions) TargetOrReady() string // returns Target, or DefaultTarget if it is empty
+//	func (c Conditions) Written() []string     // returns the distinct types of conditions that belong to the controller
 type Conditions = abi.Conditions
 
 // Summary is a further target condition of [Conditions], with a summary of its own.
+//
+//	type Summary struct {
+//		Target           string   // a type other than Ready and the other targets
+//		Summarized       []string // all types that Target depends on, also Reconciling and Stalled; one or more
+//		NegativePolarity []string // those of Summarized for which True is the bad status
+//	}
 type Summary = abi.Summary
 
 // Plugin sets the plugin's name, which its file must have too, and its version. A

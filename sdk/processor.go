@@ -40,9 +40,9 @@ type Outcome = abi.Outcome
 
 // Values of [Action.Outcome].
 const (
-	OutcomeSuccess = abi.OutcomeSuccess // AwaitChange, RequeueAfter
-	OutcomeRequeue = abi.OutcomeRequeue // Requeue
-	OutcomeEmpty   = abi.OutcomeEmpty   // Empty
+	OutcomeSuccess Outcome = abi.OutcomeSuccess // AwaitChange, RequeueAfter
+	OutcomeRequeue Outcome = abi.OutcomeRequeue // Requeue
+	OutcomeEmpty   Outcome = abi.OutcomeEmpty   // Empty
 )
 
 // Outcome returns how the run ends, if it has no error.

@@ -12,9 +12,22 @@ type (
 	// Receive is a sort of CloudEvents from outside that make objects run, by their Type, their
 	// DataSchema or both. Without Resolve their subject names the object: the namespace, a slash
 	// and the name, or the name alone of a cluster-scoped one.
+	//
+	//	type Receive struct {
+	//		Type       string // the attribute type of the events, such as com.example.container.stopped; "" for any
+	//		DataSchema string // their attribute dataschema; "" for any
+	//		// Resolve is how the primaries of an event are found; nil: by its subject, which is the namespace, a
+	//		// slash and the name of a primary, or the name alone of a cluster-scoped one.
+	//		Resolve *Resolve
+	//	}
 	Receive = abi.Receive
 	// Resolve finds the objects of an event by an index of the kind in For: those that have the
 	// value of the event at the path From, such as data.containerId, as a value or a key of it.
+	//
+	//	type Resolve struct {
+	//		Index string // an index of the controller, of the primary kind
+	//		From  string // where an event has the key, such as data.containerId or subject
+	//	}
 	Resolve = abi.Resolve
 )
 

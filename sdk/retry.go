@@ -27,8 +27,8 @@ type Then = abi.Then
 
 // The values of [RetryPolicy.Then].
 const (
-	ThenStalled = abi.ThenStalled // only a change leads to another run, as after [Stalled]
-	ThenCap     = abi.ThenCap     // the run is repeated after Cap each time
+	ThenStalled Then = abi.ThenStalled // only a change leads to another run, as after [Stalled]
+	ThenCap     Then = abi.ThenCap     // the run is repeated after Cap each time
 )
 
 func (p RetryPolicy) manifest() abi.Retry {
@@ -46,6 +46,35 @@ func percent(share float64) int {
 	}
 	return max(int(share*100+0.5), 1)
 }
+
+type (
+	// EffectFailure is one effect of the last run that the host could not perform: see [Previous].
+	//
+	//	type EffectFailure struct {
+	//		Verb    string // finalizer, patch, release, apply, delete, event or status; or daemon
+	//		Ref     Ref
+	//		Class   Class
+	//		Reason  string // the reason in the API server's response, such as Forbidden
+	//		Message string
+	//		Group   string // of the intent that failed, "" for none
+	//	}
+	EffectFailure = abi.EffectFailure
+	// Class is the error class of a run or of an effect that failed.
+	//
+	//	type Class string
+	//
+	//	""               // the run did not fail
+	//	"retry"          // the guest asked for a retry, or the host or the API server failed
+	//	"stalled"        // the guest ended the run as stalled
+	//	"waiting"        // the guest waits for something, or an object is being replaced
+	//	"panic"          // the guest trapped or exited
+	//	"timeout"        // the deadline of the call passed
+	//	"out-of-memory"  // the guest needed more memory than its limit
+	//	"stack-overflow" // the guest's calls nested too deeply
+	//	"abi"            // the guest violated the specification
+	//	"denied"         // an intent is outside the manifest, the policy or the plugin's rights
+	Class = abi.Class
+)
 
 // decideError returns the error that decides how a run ends: that of ErrorPolicy, if
 // there is one, for an error that leaves it open. attempt is the number of the

@@ -40,12 +40,18 @@ type Operation = abi.Operation
 
 // The values of [Operation].
 const (
-	OperationCreate = abi.OperationCreate // there is no old object
-	OperationUpdate = abi.OperationUpdate // there are both
-	OperationDelete = abi.OperationDelete // there is no new object
+	OperationCreate Operation = abi.OperationCreate // there is no old object
+	OperationUpdate Operation = abi.OperationUpdate // there are both
+	OperationDelete Operation = abi.OperationDelete // there is no new object
 )
 
 // User is somebody who asks the API server.
+//
+//	type User struct {
+//		Name   string
+//		UID    string
+//		Groups []string
+//	}
 type User = abi.User
 
 // Validate returns what allows or denies requests to the API server for objects of a [Controller],

@@ -74,8 +74,28 @@ type Run struct {
 
 type (
 	// Previous describes how the last run of an object ended.
+	//
+	//	type Previous struct {
+	//		Class    Class
+	//		Failures []EffectFailure // effects of that run that failed, in order
+	//	}
 	Previous = abi.Previous
 	// Reason is a cause of a run.
+	//
+	//	type Reason string
+	//
+	//	"primary" // the object was changed
+	//	"status"  // another client changed only the object's status
+	//	"owned"   // an owned object changed
+	//	"read"    // an object that the last run read has changed
+	//	"requeue" // the last run requested it
+	//	"retry"   // the last run failed
+	//	"resync"  // the periodic resync, or the start of the host
+	//	"plugin"  // a new revision or policy of the plugin
+	//	"request" // the annotation reconcile.thole.dev/requestedAt changed
+	//	"timer"   // a timer of the controller is due
+	//	"daemon"  // the daemon of the object has given signals, or failed
+	//	"signal"  // a scan has named the object, or an event was received for it
 	Reason = abi.Reason
 )
 

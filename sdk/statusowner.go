@@ -16,7 +16,7 @@ type StatusOwner = abi.StatusOwner
 // conditions mean. The type of the status has conditions and observedGeneration, as far as the
 // kind has them, and the controller sets them: see [SetStatusCondition]. The host writes
 // nothing of its own into the status, and tells failures by Events alone.
-const StatusOwnerGuest = abi.StatusOwnerGuest
+const StatusOwnerGuest StatusOwner = abi.StatusOwnerGuest
 
 // SetStatusCondition sets a condition in the list of a status that is the controller's own,
 // see [StatusOwnerGuest]. Unless c has a LastTransitionTime, that is now if the status of the

@@ -26,6 +26,10 @@ func decodeWhole(v decoder, data []byte) error {
 
 // Time is a time in the text form that Kubernetes objects have: RFC 3339, UTC,
 // "" for none. Writing back a time that was read changes nothing.
+//
+//	type Time string
+//
+//	func (t Time) Time() time.Time // returns the parsed time
 type Time = abi.Time
 
 // TimeOf returns t truncated to seconds, and "" for the zero time.

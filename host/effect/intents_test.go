@@ -123,7 +123,7 @@ func TestDeleteOfAnUncontrolledObjectIsDenied(t *testing.T) {
 	target := w.owner(list(configMap), nil)
 	w.create(configMap, `{"metadata":{"name":"c"}}`)
 	_, failure := w.PerformIntents(t.Context(), target, remove(""))
-	if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonNotControlled || !strings.Contains(failure.Message, "writes") {
+	if failure == nil || failure.Class != abi.ClassDenied || failure.Reason != reasonNotControlled || !strings.Contains(failure.Message, "list the kind in Writes") {
 		t.Errorf("got %+v", failure)
 	}
 	if w.live(configMap, "c") == nil {

@@ -32,7 +32,7 @@ func TestADryRunReplacesNothing(t *testing.T) {
 func TestReplaceIsCheckedBeforeAnyRequest(t *testing.T) {
 	w := newCluster(t)
 	target := w.owner(nil, list(configMap))
-	if _, failure := w.PerformIntents(t.Context(), target, immutable("1")); failure == nil || failure.Class != abi.ClassABI || !strings.Contains(failure.Message, "list the kind in owns") {
+	if _, failure := w.PerformIntents(t.Context(), target, immutable("1")); failure == nil || failure.Class != abi.ClassABI || !strings.Contains(failure.Message, "list the kind in Owns") {
 		t.Errorf("of a kind in writes: %+v", failure)
 	}
 	target.Controller = controller(list(secret), nil)

@@ -83,9 +83,9 @@ type Propagation = abi.Propagation
 
 // The values of [Propagation].
 const (
-	Background = abi.PropagationBackground // the garbage collector deletes them afterwards; the default
-	Foreground = abi.PropagationForeground // they are deleted before the object
-	Orphan     = abi.PropagationOrphan     // they stay
+	Background Propagation = abi.PropagationBackground // the garbage collector deletes them afterwards; the default
+	Foreground Propagation = abi.PropagationForeground // they are deleted before the object
+	Orphan     Propagation = abi.PropagationOrphan     // they stay
 )
 
 // Propagate sets what becomes of the dependents of an object that is deleted.

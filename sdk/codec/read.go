@@ -23,9 +23,58 @@ import (
 
 type (
 	// Reader reads one JSON text. After its first error it reads zero values.
+	//
+	//	type Reader struct {
+	//		// Strict makes the reader fail at names that the caller reports with
+	//		// Reader.Unknown and, at any depth and in skipped and raw values too, at
+	//		// names that occur twice in one object and at escapes of half of a surrogate
+	//		// pair, which are no text. Otherwise unknown names are ignored, and each
+	//		// occurrence of a name is passed to the caller.
+	//		Strict bool
+	//		// MaxDepth bounds the nesting; 0 means DefaultMaxDepth.
+	//		MaxDepth int
+	//		// contains filtered or unexported fields
+	//	}
+	//
+	//	func (r *Reader) Array(element func(index int))        // reads an array and calls element for each of its elements
+	//	func (r *Reader) Bool() bool                           // reads true or false
+	//	func (r *Reader) Depth() int                           // returns the number of objects and arrays around the next value
+	//	func (r *Reader) End() error                           // checks that nothing follows the text and returns the first error
+	//	func (r *Reader) Err() error                           // returns the first error, which is an *Error
+	//	func (r *Reader) Expected(what string)
+	//	func (r *Reader) Fail(message string)                  // makes the reader fail at the current path
+	//	func (r *Reader) FailAt(path, message string)
+	//	func (r *Reader) FirstElement() bool                   // enters an array and moves to its first element
+	//	func (r *Reader) FirstMember() bool                    // enters an object and moves to its first member
+	//	func (r *Reader) Float(bits int) float64               // reads a number as the nearest one of 32 or 64 bits
+	//	func (r *Reader) Int() int64                           // reads an integer of 64 bits that is written without fraction and exponent
+	//	func (r *Reader) IntOf(bits int) int64                 // reads an integer of up to 64 bits that is written without fraction and exponent
+	//	func (r *Reader) Kind() byte                           // returns the byte that the next value starts with
+	//	func (r *Reader) Name() string                         // returns the name of the current member
+	//	func (r *Reader) Nested(read func(*Reader)) error      // reads the next value with a separate reader, whose paths begin at the value
+	//	func (r *Reader) NextElement() bool                    // moves to the array's next element
+	//	func (r *Reader) NextMember() bool                     // moves to the object's next member
+	//	func (r *Reader) Null() bool                           // consumes the next value if it is null, and reports whether it was
+	//	func (r *Reader) Object(member func(name string))      // reads an object and calls member for each of its members
+	//	func (r *Reader) Pos() int                             // returns the offset of the next byte to be read
+	//	func (r *Reader) Raw() []byte                          // returns the bytes of the next value of any type, after checking its syntax
+	//	func (r *Reader) Since(pos int) []byte                 // returns what was read since the reader was at offset pos
+	//	func (r *Reader) Skip()                                // consumes the next value after checking its syntax and depth
+	//	func (r *Reader) String() string                       // reads a string
+	//	func (r *Reader) StringTo(into *string)                // reads a string into into, as Reader.String does
+	//	func (r *Reader) Uint(bits int) uint64
+	//	func (r *Reader) Unknown(name string, known ...string) // reports that the caller does not know the current member
 	Reader = rawjson.Reader
 	// Error is the reason why a value does not fit into its type, or why it has
 	// no JSON form.
+	//
+	//	type Error struct {
+	//		Path    string // such as "controllers[1].for.kind"; "" for the value as a whole
+	//		Offset  int    // in bytes; negative if there is none
+	//		Message string
+	//	}
+	//
+	//	func (e *Error) Error() string
 	Error = rawjson.Error
 )
 

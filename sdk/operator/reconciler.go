@@ -14,10 +14,10 @@ type Action = sdk.ChangeType
 
 // The values of [Action].
 const (
-	Created  = sdk.Created
-	Updated  = sdk.Updated
-	Deleted  = sdk.Deleted
-	Resynced = sdk.Resynced // nothing has happened to the object itself
+	Created  Action = sdk.Created
+	Updated  Action = sdk.Updated
+	Deleted  Action = sdk.Deleted
+	Resynced Action = sdk.Resynced // nothing has happened to the object itself
 )
 
 // Request is one event of an object, with the object as it is now.

@@ -54,6 +54,19 @@ type Reviewer interface {
 
 // Host has the capabilities that a run can call. Messages, replies and codes are those
 // of package abi.
+//
+//	type Host interface {
+//		// Get returns the object for the text of an abi.GetCall.
+//		Get(call []byte) (reply []byte, code int64)
+//		// List returns the text of an abi.ListReply for that of an abi.ListCall.
+//		List(call []byte) (reply []byte, code int64)
+//		// IndexGet returns the text of an abi.IndexReply for that of an abi.IndexGetCall.
+//		IndexGet(call []byte) (reply []byte, code int64)
+//		// HTTP returns an abi.HTTPReply for an abi.HTTPCall.
+//		HTTP(call []byte) (reply []byte, code int64)
+//		// Log writes a line to the log.
+//		Log(level int32, line []byte)
+//	}
 type Host = guest.Host
 
 // native runs the controllers that are linked into the test.

@@ -1,12 +1,14 @@
 // Package doctest keeps the documents true. It runs the commands of README.md and
-// docs/tutorial.md as a reader would, generates the tables of docs/reference from
-// the code, and checks links, paths, test names and commands in every document.
+// docs/tutorial.md as a reader would, generates the tables of docs/reference and what
+// `go doc` shows of aliases in the SDK from the code, and checks links, paths, test names and
+// commands in every document.
 //
 //	document_test.go   what a document says: its steps
 //	reader_test.go     somebody who follows them
 //	follow_test.go     the documents that are followed
 //	reference_test.go  the generated parts of docs/reference; reference_*_test.go
 //	                   what they are generated from
+//	aliases_test.go    the comments of aliases in the SDK
 //	promises_test.go   the tests that the tables of promises name
 //	links_test.go      what documents refer to
 //

@@ -19,9 +19,9 @@ import (
 	"testing"
 )
 
-//go:generate go test -count=1 -run=TestReferenceIsCurrent . -update
+//go:generate go test -count=1 -run=TestReferenceIsCurrent|TestAliases . -update
 
-var update = flag.Bool("update", false, "write the generated parts of docs/reference")
+var update = flag.Bool("update", false, "write the generated parts of docs/reference, and of the comments in sdk")
 
 // The generated part of a document is between two comments.
 var (
