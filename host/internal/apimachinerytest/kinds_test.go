@@ -142,8 +142,8 @@ func TestNewObjectHasOnlyWhatIsRequired(t *testing.T) {
 // TestPluginWithDeploymentAndServiceIsSmall: it reads and applies both.
 func TestPluginWithDeploymentAndServiceIsSmall(t *testing.T) {
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/apimachinerytest/testdata/web")
-	if t.Logf("the plugin has %d bytes", len(wasm)); len(wasm) > 300_000 {
-		t.Error("want 300000 at most")
+	if t.Logf("the plugin has %d bytes", len(wasm)); len(wasm) > 310_000 {
+		t.Error("want 310000 at most")
 	}
 }
 
