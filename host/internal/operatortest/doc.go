@@ -1,6 +1,6 @@
-// Package operatortest compares the CRDs that `thole generate crd` makes of the API types of
-// public operators with those of controller-gen. It is a module of its own: the modules of
-// the operators are its requirements.
+// Package operatortest compares what is generated from the API types of public operators: the CRDs
+// of `thole generate crd` with those of controller-gen, and the codecs of `thole generate` with
+// encoding/json. It is a module of its own: the modules of the operators are its requirements.
 package operatortest
 
 import (

@@ -31,7 +31,9 @@ import (
 func TestCRDsAreThoseOfControllerGen(t *testing.T) {
 	paths := apiPackages(t)
 	want := byControllerGen(t, paths)
-	got := byThole(t, plugin(t, paths, want))
+	dir := plugin(t, paths, want)
+	t.Run("codecs", func(t *testing.T) { expectCodecs(t, dir) })
+	got := byThole(t, dir)
 	if kinds := slices.Sorted(maps.Keys(want)); !reflect.DeepEqual(slices.Sorted(maps.Keys(got)), kinds) || len(kinds) < 35 {
 		t.Fatalf("there are %d kinds by thole and %d by controller-gen: %q", len(got), len(kinds), kinds)
 	}
@@ -53,6 +55,31 @@ func TestCRDsAreThoseOfControllerGen(t *testing.T) {
 			t.Errorf("no kind differs any more: %s", d.why)
 		}
 	}
+}
+
+// expectCodecs generates the codecs of the types, and compares them with encoding/json.
+func expectCodecs(t *testing.T, dir string) {
+	program, err := tholetest.Program("thole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, "generate")
+	cmd.Dir, cmd.Stderr = dir, &notes
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err, &notes)
+	}
+	for note := range strings.Lines(notes.String()) {
+		if !strings.Contains(note, " sdk.Register (") && !strings.Contains(note, " sdk.Controller (") { // of a type of another module
+			t.Error(note)
+		}
+	}
+	compared, err := os.ReadFile("testdata/codecs_test.go.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "codecs_test.go"), compared)
+	t.Logf("%s", run(t, dir, "go", "test", "-mod=mod", "-v", "."))
 }
 
 // difference is one that is intended.
@@ -214,13 +241,36 @@ import (
 {{range $i, $path := .Paths}}	p{{$i}} "{{$path}}"
 {{end}})
 
-func init() {
+func controllers() {
 {{range $i, $k := .Kinds}}	sdk.Register(sdk.Controller[p{{.Package}}.{{.Spec}}, {{if .Status}}p{{.Package}}.{{.Status}}{{else}}None{{end}}]{
 		Name: "k{{$i}}", For: sdk.Kind{APIVersion: "{{.Version}}", Kind: "{{.Kind}}"},
 	})
 {{end}}}
 
 type None struct{}
+
+// The types get a codec here, where methods can be declared.
+type (
+{{range $i, $k := .Kinds}}	Spec{{$i}} p{{.Package}}.{{.Spec}}
+{{if .Status}}	Status{{$i}} p{{.Package}}.{{.Status}}
+{{end}}{{end}})
+
+var coded = []struct {
+	coded sdk.Value
+	plain any
+}{
+{{range $i, $k := .Kinds}}	{&Spec{{$i}}{}, nil},
+{{if .Status}}	{&Status{{$i}}{}, nil},
+{{end}}{{end}}}
+
+func init() {
+	for i, plain := range []any{
+{{range $i, $k := .Kinds}}		&p{{.Package}}.{{.Spec}}{},
+{{if .Status}}		&p{{.Package}}.{{.Status}}{},
+{{end}}{{end}}	} {
+		coded[i].plain = plain
+	}
+}
 
 func main() {}
 `))
@@ -324,7 +374,7 @@ func run(t *testing.T, dir string, args ...string) []byte {
 	cmd.Dir, cmd.Stderr = dir, &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, &stderr))
+		t.Fatal(fmt.Errorf("%s: %w\n%s\n%s", strings.Join(args, " "), err, &stderr, out))
 	}
 	return out
 }
