@@ -178,7 +178,7 @@ func TestTheStatusPageHasTheNumbersOfTheMetrics(t *testing.T) {
 	if got := c.row(c.get("/ui"), "plugin-contain00"); got["Failing"] != "10" {
 		t.Errorf("the first plugin fails for 10 objects: %q", got)
 	}
-	if page := c.get("/ui"); !strings.Contains(page, "default/o-000") || !strings.Contains(page, "Invalid") {
+	if page := c.get("/ui"); !strings.Contains(page, "default/o-000") || !strings.Contains(page, "IDFails") {
 		t.Error("the page does not show which objects fail, and why")
 	}
 }

@@ -60,7 +60,7 @@ func reconcile(length uint32) int32 {
 		return 1
 	}
 	if id, _ := rawjson.Lookup(request.Object, "spec", "id"); string(id) == `"fails"` {
-		write(abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "Failed", Message: "the id is fails"}}))
+		write(abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "IDFails", Message: "the id is fails"}}))
 		return int32(abi.CodeRetry)
 	}
 	var ids []string

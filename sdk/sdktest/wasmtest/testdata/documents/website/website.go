@@ -6,7 +6,7 @@ import "github.com/thole-dev/thole/sdk"
 // A Website serves a text.
 //
 // +kubebuilder:resource:shortName=web
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
 type Website = sdk.Object[Spec, Status]
 
 // Spec is what the user wants.
