@@ -126,7 +126,7 @@ func isZero(v any) bool {
 			return false
 		}
 	}
-	return isObject || v == "" || v == 0.0 || v == false
+	return isObject || v == nil || v == "" || v == 0.0 || v == false
 }
 
 // differentLists is differences for values that are not both objects.
