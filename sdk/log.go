@@ -50,6 +50,10 @@ func appendLogged(line []byte, v any) []byte {
 		return text
 	}
 	switch v := v.(type) {
+	case Raw:
+		if v == nil {
+			return codec.AppendNull(line)
+		}
 	case int32:
 		return codec.AppendInt(line, int64(v))
 	case time.Time:

@@ -192,7 +192,7 @@ func TestLogWritesPairsAndExtras(t *testing.T) {
 	w := world(t, doing(func(r *widget) {
 		r.Log.Debug("plain")
 		r.Log.Info("told", "name", "x\"y", "count", 3, "ok", true, "none", nil, "err", errors.New("bad"), "after", time.Second,
-			"at", r.Now, "list", []int{1}, "big", int64(1)<<60, "kind", configMap, "func", func() {})
+			"at", r.Now, "list", []int{1}, "big", int64(1)<<60, "kind", configMap, "func", func() {}, "raw", sdk.Raw(nil))
 		r.Log.Warn("odd", "lonely")
 		r.Log.Error("number", 5, "a", "b")
 	}))
@@ -201,7 +201,7 @@ func TestLogWritesPairsAndExtras(t *testing.T) {
 		{Level: abi.LogDebug, Text: "plain", Fields: map[string]string{}},
 		{Level: abi.LogInfo, Text: "told", Fields: map[string]string{
 			"name": "x\"y", "count": "3", "ok": "true", "none": "null", "err": "bad", "after": "1s", "at": "2026-01-01T00:00:00Z",
-			"list": "[1]", "big": "1152921504606846976", "kind": "v1 ConfigMap", "func": "(json: unsupported type: func())",
+			"list": "[1]", "big": "1152921504606846976", "kind": "v1 ConfigMap", "func": "(json: unsupported type: func())", "raw": "null",
 		}},
 		{Level: abi.LogWarn, Text: "odd", Fields: map[string]string{"extra": "lonely"}},
 		{Level: abi.LogError, Text: "number", Fields: map[string]string{"extra": "5", "a": "b"}},
