@@ -58,7 +58,7 @@ func (l *loader) find(matched []*listed) (map[string]*needs, error) {
 		loader: l, matched: matched, needs: map[string]*needs{},
 		params: map[*types.TypeParam]param{}, instances: map[types.Object][]instance{},
 	}
-	for _, p := range l.list {
+	for _, p := range l.order {
 		if p.fromSource() && p.ImportPath != sdkPath {
 			if _, err := l.Import(p.ImportPath); err != nil {
 				return nil, err
@@ -66,7 +66,6 @@ func (l *loader) find(matched []*listed) (map[string]*needs, error) {
 			f.packages = append(f.packages, l.checked[p.ImportPath])
 		}
 	}
-	slices.SortFunc(f.packages, func(a, b *checked) int { return strings.Compare(a.ImportPath, b.ImportPath) })
 	inspect(f.packages, f.collect)
 	for _, c := range f.packages {
 		c.passed(func(p passed) { f.resolve(c, p, map[types.Object]bool{}) })
