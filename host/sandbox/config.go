@@ -31,9 +31,10 @@ type Config struct {
 	// process may use, but at least 192 MiB. nil: this process compiles, which
 	// cannot be interrupted within a function.
 	Compiler []string
-	// LoadTimeout bounds the verification and compilation of one module, without
-	// the wait for its turn. 0 is 1m. What a guest does while it is loaded is
-	// bounded by [Limits.Deadline].
+	// LoadTimeout bounds the verification and compilation of one module, in
+	// processor time, without the wait for its turn; a compilation that gets less
+	// of a processor may take ten times as long. 0 is 1m. What a guest does while
+	// it is loaded is bounded by [Limits.Deadline].
 	LoadTimeout time.Duration
 	// MemoryBytes is how much memory the instances and images of all guests
 	// have together; 0 is half of what the process may use: of its control

@@ -47,6 +47,36 @@ func TestCompilerProcessIsKilledAtTheDeadline(t *testing.T) {
 	wantDirs(t, c.Dir, 1)
 }
 
+// elapsed is how long a compiler "waits".
+const elapsed = 1500 * time.Millisecond
+
+// TestProcessorTimeOfACompilerCounts: a busy machine refuses no module that another one
+// takes. Only a compilation that has ten times as long is ended though it computes little.
+func TestProcessorTimeOfACompilerCounts(t *testing.T) {
+	for _, tt := range []struct {
+		how     string
+		timeout time.Duration
+		want    string // "": the module is compiled
+	}{
+		{"waits", elapsed * 2 / 3, ""},
+		{"computes", 500 * time.Millisecond, "more than 500ms of processor time"},
+		{"hangs", 50 * time.Millisecond, "it has not ended in 500ms"},
+	} {
+		t.Run(tt.how, func(t *testing.T) {
+			t.Parallel()
+			c := compilerOf(t, tt.how)
+			c.Timeout = tt.timeout
+			switch err := compileError(t.Context(), open(t, c), constant(1)); {
+			case tt.want == "" && err != nil:
+				t.Errorf("error = %v", err)
+			case tt.want != "" && (!errors.Is(err, ErrTooExpensive) || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("error = %v, want %q", err, tt.want)
+			}
+			wantDirs(t, c.Dir, 1)
+		})
+	}
+}
+
 func TestCompilerProcessRefusesAsThisProcessDoes(t *testing.T) {
 	var m tck.Module
 	m.Func(nil, nil, nil, tck.I64Const(1))

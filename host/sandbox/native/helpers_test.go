@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tetratelabs/wazero"
@@ -37,6 +39,13 @@ func runAsCompiler(args []string) int {
 	case "hangs":
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
+	case "computes":
+		for {
+			runtime.Gosched()
+		}
+	case "waits":
+		time.Sleep(elapsed)
+		return Compiler(context.Background(), asIs, args, Streams{os.Stdin, os.Stdout, os.Stderr})
 	case "crashes":
 		panic("as if the engine had an error")
 	case "prints-garbage":

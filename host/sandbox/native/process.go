@@ -44,7 +44,7 @@ func (d *disk) compileInProcess(ctx context.Context, dir string, r request, wasm
 		return nil, fmt.Errorf("start compiler: %w", err)
 	}
 	go send(input, r, wasm)
-	endWatch := t.watch(ctx, cmd.Process.Pid)
+	endWatch := t.watch(ctx, cmd.Process.Pid, d.config.Timeout)
 	err = cmd.Wait()
 	endWatch()
 	if ctx.Err() != nil && err != nil {
@@ -73,30 +73,36 @@ const pollTime = 20 * time.Millisecond
 // where the machine is busy.
 const patience = 10
 
-// watch lets a compilation give way once it has had its time. When end has returned
-// nothing watches it any more: a further attempt of the same turn is not overdue because
-// of this one.
-func (t *turn) watch(ctx context.Context, pid int) (end func()) {
+// watch lets a compilation give way once it has had its time, and ends it once it has used
+// the most that one may. When end has returned nothing watches it any more: a further
+// attempt of the same turn is not overdue because of this one.
+func (t *turn) watch(ctx context.Context, pid int, most time.Duration) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { t.waitUntilOverdue(ctx, pid) })
+	watching.Go(func() { t.watchProcess(ctx, pid, most) })
 	return func() {
 		cancel()
 		watching.Wait()
 	}
 }
 
-func (t *turn) waitUntilOverdue(ctx context.Context, pid int) {
+func (t *turn) watchProcess(ctx context.Context, pid int, most time.Duration) {
 	ticker := time.NewTicker(pollTime)
 	defer ticker.Stop()
-	for began, limit := time.Now(), t.time(); ; {
+	began, limit, overdue := time.Now(), t.time(), false
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			if now.Sub(began) > patience*limit || processorTime(pid) > limit {
-				t.queue.setOverdue(t)
+			used := processorTime(pid)
+			if used > most {
+				t.queue.stop(t, errTooMuchTime(most))
 				return
+			}
+			if !overdue && (used > limit || now.Sub(began) > patience*limit) {
+				overdue = true
+				t.queue.setOverdue(t)
 			}
 		}
 	}

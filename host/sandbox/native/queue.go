@@ -175,6 +175,13 @@ func (q *queue) setStop(t *turn, stop context.CancelCauseFunc) {
 	}
 }
 
+// stop ends a running attempt for a reason.
+func (q *queue) stop(t *turn, why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.stop(why)
+}
+
 // setOverdue states that a running attempt has had its time.
 func (q *queue) setOverdue(t *turn) {
 	q.mu.Lock()

@@ -121,7 +121,7 @@ func TestWatchEndsWithItsAttempt(t *testing.T) {
 		const noProcess = 1<<22 + 1 // more than the kernel gives
 		q := newQueue(1, 0)
 		attempt := &turn{queue: q}
-		end := attempt.watch(t.Context(), noProcess)
+		end := attempt.watch(t.Context(), noProcess, time.Minute)
 		time.Sleep(patience * minTime) // fake time
 		q.mu.Lock()
 		time.Sleep(pollTime) // fake time

@@ -51,8 +51,10 @@ type Config struct {
 	// CompilerMemory is how much memory the processes of that program may have
 	// together, in bytes. One of them may have it all, up to 1 GiB.
 	CompilerMemory uint64
-	// Timeout bounds one compilation, without the wait for its turn. 0 is a
-	// minute.
+	// Timeout bounds one compilation: the processor time of its process, so that
+	// what a module may need is the same on a busy machine, and ten times as much
+	// until it has ended, or that alone without a Compiler, without the wait for
+	// its turn. 0 is a minute.
 	Timeout time.Duration
 	// HostModules makes the functions that modules import available in a
 	// runtime.
@@ -187,10 +189,16 @@ func (s *Store) Compile(ctx context.Context, job Job) (m Module, report []byte, 
 	}
 }
 
-// errTooLong is the error for a module whose compilation takes longer than the
-// configuration allows.
+// errTooMuchTime is the error for a module whose compilation needs more processor
+// time than the configuration allows.
+func errTooMuchTime(limit time.Duration) error {
+	return fmt.Errorf("%w: more than %s of processor time: build it of smaller functions", ErrTooExpensive, limit)
+}
+
+// errTooLong is the error for a module whose compilation takes so long that it
+// cannot have been the machine alone.
 func errTooLong(limit time.Duration) error {
-	return fmt.Errorf("%w: more than %s: build it of smaller functions", ErrTooExpensive, limit)
+	return fmt.Errorf("%w: it has not ended in %s: build it of smaller functions, or give the host more of a processor", ErrTooExpensive, limit)
 }
 
 // compileOnce compiles a module, until it is done, its turn ends, or it has
@@ -199,7 +207,7 @@ func (s *Store) compileOnce(ctx context.Context, job Job, t *turn) (Module, []by
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.queue.setStop(t, cancel)
-	ctx, stop := context.WithTimeoutCause(ctx, s.config.Timeout, errTooLong(s.config.Timeout))
+	ctx, stop := context.WithTimeoutCause(ctx, patience*s.config.Timeout, errTooLong(patience*s.config.Timeout))
 	defer stop()
 	wasm, err := job.Read()
 	switch {
