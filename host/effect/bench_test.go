@@ -1,13 +1,18 @@
 package effect
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -88,9 +93,45 @@ func BenchmarkApplyElided(b *testing.B) {
 	})
 }
 
-// BenchmarkStatusUnchanged measures a status that is on the object already.
+// BenchmarkStatusUnchanged measures a status that is on the object already, of a kind
+// whose schema is known, and of one whose is not.
 func BenchmarkStatusUnchanged(b *testing.B) {
-	p, _, t, _ := benchWorld(b)
+	b.Run("none", func(b *testing.B) { statusUnchanged(b, nil) })
+	b.Run("schema", func(b *testing.B) { statusUnchanged(b, podManagerStatus(b)) })
+}
+
+// podManagerStatus returns the schema of the status of a PodManager.
+func podManagerStatus(b *testing.B) *object.Schema {
+	text, err := os.ReadFile("../../plugins/podmanager/crd.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct {
+					OpenAPIV3Schema struct {
+						Properties map[string]json.RawMessage `json:"properties"`
+					} `json:"openAPIV3Schema"`
+				} `json:"schema"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal(text, &crd); err != nil {
+		b.Fatal(err)
+	}
+	schema, err := object.ParseSchema(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return schema
+}
+
+func statusUnchanged(b *testing.B, schema *object.Schema) {
+	p, s, t, _ := benchWorld(b)
+	if schema != nil {
+		s.schemas = func(context.Context, abi.Kind, time.Duration) (*object.Schema, error) { return schema, nil }
+	}
 	status := `"status":{"conditions":[{"lastTransitionTime":"2026-11-20T10:00:00Z","message":"m","observedGeneration":1,"reason":"Because","status":"True","type":"Ready"}],"note":"hello","observedGeneration":1}`
 	o, err := object.Parse([]byte(strings.Replace(primary, `"spec":{}`, status, 1)), abi.Kind{})
 	if err != nil {

@@ -139,8 +139,12 @@ type statusChange struct {
 func (p *Performer) planStatus(ctx context.Context, t Target, want Status) (c statusChange, err error) {
 	before := statusOf(t.Object)
 	c.record.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
-	c.schema = p.schema(ctx, t, &want, schemaAge)
 	diff, err := p.statusDiff(t, &c, want)
+	if err == nil && c.hosts { // most often there is nothing to write, with which no schema has to do
+		if c.schema = p.schema(ctx, t, &want, schemaAge); c.schema != nil {
+			diff, err = p.statusDiff(t, &c, want)
+		}
+	}
 	if err == nil && c.misfit {
 		if schema := p.schema(ctx, t, &want, misfitAge); schema != c.schema {
 			c.schema = schema
