@@ -97,6 +97,16 @@ func require[T Value]() {
 	}
 }
 
+// requireAll makes sure that the types of a controller are read and written, and so is
+// what else its plugin passes to the SDK.
+func requireAll[Spec, Status Value]() {
+	if !isGenerated[Spec]() && !isGenerated[Status]() {
+		UseEncodingJSON() // other values may need it
+	}
+	require[Spec]()
+	require[Status]()
+}
+
 // isGenerated reports whether `thole generate` has run for a type: that file links
 // encoding/json if another value needs it. A type of sdk/kubernetes has a compact codec,
 // and says nothing about the plugin.
@@ -223,8 +233,15 @@ func readByFallback(r *Reader, into any) {
 	if data == nil {
 		return
 	}
-	err := errNoCodec(into)
-	if fallback.decode != nil {
+	var err error
+	switch t := reflect.TypeOf(into); {
+	case t == nil:
+		err = rawjson.NewError("", "nothing can be read into nil: pass a pointer")
+	case t.Kind() != reflect.Pointer:
+		err = rawjson.NewError("", "nothing can be read into a "+t.String()+": pass a pointer to it")
+	case fallback.decode == nil:
+		err = errNoCodec(into)
+	default:
 		err = fallback.decode(data, into)
 	}
 	if err != nil {
@@ -262,7 +279,7 @@ func encode(v any) ([]byte, error) {
 	if text, ok := appendPlain(nil, v); ok {
 		return text, nil
 	}
-	if text, ok, err := appendList(nil, v); ok {
+	if text, ok, err := encodeList(v); ok {
 		return text, err
 	}
 	if fallback.encode == nil {
@@ -294,31 +311,35 @@ func appendPlain(dst []byte, v any) (text []byte, ok bool) {
 	return nil, false
 }
 
-// appendList appends a slice whose elements have a codec of their own. ok is false if v is
-// none, or a pointer to one.
-func appendList(dst []byte, v any) (text []byte, ok bool, err error) {
+// encodeList returns a slice whose elements have a codec of their own, or what a pointer to
+// one points to, as JSON. ok is false for other values.
+func encodeList(v any) (text []byte, ok bool, err error) {
 	list := reflect.ValueOf(v)
-	if list.Kind() == reflect.Pointer {
-		list = list.Elem()
+	t := list.Type()
+	if t.Kind() == reflect.Pointer {
+		t, list = t.Elem(), list.Elem()
 	}
-	if list.Kind() != reflect.Slice || !list.Type().Elem().Implements(encoderType) {
+	if t.Kind() != reflect.Slice || !t.Elem().Implements(encoderType) {
 		return nil, false, nil
 	}
-	if list.IsNil() {
-		return codec.AppendNull(dst), true, nil
+	if !list.IsValid() || list.IsNil() {
+		return codec.AppendNull(nil), true, nil
 	}
-	dst = append(dst, '[')
+	text = append(make([]byte, 0, usualSize), '[')
 	for i := range list.Len() {
 		if i > 0 {
-			dst = append(dst, ',')
+			text = append(text, ',')
 		}
-		element, err := encode(list.Index(i).Interface())
-		if err != nil {
+		element := list.Index(i)
+		if element.Kind() == reflect.Pointer && element.IsNil() {
+			text = codec.AppendNull(text)
+			continue
+		}
+		if text, err = element.Interface().(encoder).AppendJSON(text); err != nil {
 			return nil, true, err
 		}
-		dst = append(dst, element...)
 	}
-	return append(dst, ']'), true, nil
+	return append(text, ']'), true, nil
 }
 
 func errNoCodec(v any) error {

@@ -66,8 +66,8 @@
 //
 // They are read and written by encoding/json. `thole generate` writes a codec for
 // them, which is several times as fast. A plugin in which every value that is passed to
-// the SDK has one, compiled by TinyGo, does not contain encoding/json and is half as
-// large. `thole generate` says which values have none, such as a map[string]any.
+// the SDK has one, compiled by TinyGo, does not contain encoding/json and is 40 %
+// smaller. `thole generate` says which values have none, such as a map[string]any.
 //
 // TinyGo has no recover: a panic ends the run, as does one that is not recovered
 // under standard Go. Package time and package math/rand get their values from the

@@ -192,14 +192,10 @@ func MemoVersion(version string) { guest.MemoVersion(version) }
 //
 // Types with methods that `thole generate` wrote are read and written by these
 // methods, and all others by encoding/json. TinyGo leaves it out of a plugin with
-// generated methods in which no type needs it: it is almost half of a small one. See
+// generated methods in which no type needs it: it is 40 % of a small one. See
 // [Value].
 func Register[Spec, Status Value](c Controller[Spec, Status]) {
-	if !isGenerated[Spec]() && !isGenerated[Status]() {
-		UseEncodingJSON() // other values may need it
-	}
-	require[Spec]()
-	require[Status]()
+	requireAll[Spec, Status]()
 	if c.Reconcile == nil {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
 	}

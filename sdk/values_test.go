@@ -207,6 +207,49 @@ func withoutEncodingJSON(t *testing.T) {
 	fallback.decode, fallback.encode = nil, nil
 }
 
+func TestEncodingJSONIsUsedWhereNothingWasGenerated(t *testing.T) {
+	type plain struct{ A int }
+	for name, c := range map[string]struct {
+		link func()
+		used bool
+	}{
+		"types without a codec":    {requireAll[plain, plain], true},
+		"types that need none":     {requireAll[struct{}, string], true},
+		"generated types":          {requireAll[Duration, Duration], false},
+		"a generated type":         {requireAll[Duration, struct{}], false},
+		"one type without a codec": {requireAll[Duration, plain], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withoutEncodingJSON(t)
+			c.link()
+			if used := fallback.encode != nil && fallback.decode != nil; used != c.used {
+				t.Errorf("encoding/json is used: %v", used)
+			}
+		})
+	}
+}
+
+func TestNothingIsReadIntoAValue(t *testing.T) {
+	for _, linked := range []bool{false, true} {
+		withoutEncodingJSON(t)
+		if linked {
+			UseEncodingJSON()
+		}
+		for want, into := range map[string]any{
+			"nothing can be read into nil: pass a pointer":                             nil,
+			"nothing can be read into a string: pass a pointer to it":                  "",
+			"nothing can be read into a map[string]interface {}: pass a pointer to it": map[string]any{},
+			"nothing can be read into a []string: pass a pointer to it":                []string{},
+			"nothing can be read into a json.RawMessage: pass a pointer to it":         Raw(nil),
+			"nothing can be read into a struct { A int }: pass a pointer to it":        struct{ A int }{},
+		} {
+			if err := Decode([]byte(`{}`), into); err == nil || err.Error() != want {
+				t.Errorf("error = %v, want %q", err, want)
+			}
+		}
+	}
+}
+
 func TestTypeWithoutCodecIsAnError(t *testing.T) {
 	withoutEncodingJSON(t)
 	want := "type map[string]interface {} has no codec, and encoding/json is not linked: run `thole generate` for the package that passes it to the SDK"
@@ -244,6 +287,12 @@ func TestPlainValuesNeedNoCodec(t *testing.T) {
 		{DurationOf(time.Second), new(Duration), `"1s"`},
 		{FromInt(1), new(IntOrString), `1`},
 		{nil, new(Raw), `null`},
+		{[]IntOrString{FromInt(1), FromString("a")}, new([]IntOrString), `[1,"a"]`},
+		{[]*IntOrString{new(IntOrString), nil}, new(Raw), `[0,null]`},
+		{[]IntOrString{}, new([]IntOrString), `[]`},
+		{[]IntOrString(nil), new([]IntOrString), `null`},
+		{(*[]IntOrString)(nil), new(Raw), `null`},
+		{(*string)(nil), new(Raw), `null`},
 	} {
 		text, err := encode(c.value)
 		if err != nil || string(text) != c.text {

@@ -224,8 +224,10 @@ func (l *loader) importSource(p *listed) error {
 	if err != nil {
 		return err
 	}
-	if generated, err := l.parseGenerated(p); err == nil && p.inModule() {
-		files = append(files, generated)
+	if p.inModule() {
+		if generated, err := l.parseGenerated(p); err == nil {
+			files = append(files, generated)
+		}
 	}
 	l.checked[p.ImportPath] = l.check(p, files)
 	return nil

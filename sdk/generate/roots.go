@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -334,7 +335,7 @@ func (l *loader) rootsOf(c *checked, needed map[string]place) []root {
 			return
 		}
 		if t := declared.Type().(*types.Named); t.TypeParams().Len() == 0 {
-			roots = append(roots, root{t, cmpPos(pos, declared.Pos()), mark, old})
+			roots = append(roots, root{t, cmp.Or(pos, declared.Pos()), mark, old})
 		}
 	}
 	for declared, mark := range c.marks() {
@@ -360,13 +361,6 @@ func (l *loader) rootsOf(c *checked, needed map[string]place) []root {
 	}
 	slices.SortFunc(roots, func(a, b root) int { return int(a.typ.Obj().Pos() - b.typ.Obj().Pos()) })
 	return roots
-}
-
-func cmpPos(pos, otherwise token.Pos) token.Pos {
-	if pos.IsValid() {
-		return pos
-	}
-	return otherwise
 }
 
 // typesWithMethods returns the types that have methods in the generated file of a package.

@@ -270,15 +270,12 @@ func (b *builder) produce(ctx context.Context, current *build) error {
 // generate updates the generated files if the plugin has one, be it of a package that it
 // imports.
 func (b *builder) generate(ctx context.Context) error {
-	result, err := generate.Packages(ctx, generate.Place{Dir: b.dir, Temp: b.scratch}, ".")
-	if err != nil {
-		if !exists(filepath.Join(b.dir, generate.FileName)) {
-			return nil // the compiler says what is wrong, if anything is
-		}
-		return err
-	}
-	if !slices.ContainsFunc(result.Files, func(f generate.File) bool { return exists(f.Path) }) {
+	if !slices.ContainsFunc(b.sources.generated, exists) {
 		return nil
+	}
+	result, err := generate.Packages(ctx, generate.Place{Dir: b.dir, Temp: b.scratch}, ".")
+	if err != nil || !slices.ContainsFunc(result.Files, func(f generate.File) bool { return exists(f.Path) }) {
+		return err
 	}
 	return generate.Update(result.Files, false, func(string) {})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/cmd/thole/internal/crdgen"
+	"github.com/thole-dev/thole/sdk/generate"
 )
 
 // bench is a running builder, with a compiler that copies main.go.
@@ -189,6 +190,60 @@ func TestChangesOfManifestsAreReportedWithoutABuild(t *testing.T) {
 	}
 	if e := b.next(); !slices.Equal(e.manifests, []string{"policy.yaml"}) {
 		t.Fatalf("event %+v", e)
+	}
+}
+
+// A generated file is kept up to date wherever in the module it is, and none is added to a
+// module without one.
+func TestGeneratedFilesOfImportedPackagesAreUpdated(t *testing.T) {
+	dir := t.TempDir()
+	root, err := filepath.Abs("../../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const api = "package v1\n\ntype Spec struct {\n\tText string `json:\"text\"`\n}\n"
+	tree(t, dir,
+		"go.mod", "module example.com/mine\n\ngo 1.26.0\n\nrequire github.com/thole-dev/thole v0.0.0\n\nreplace github.com/thole-dev/thole => "+root+"\n",
+		"go.sum", readText(t, filepath.Join(root, "go.sum")),
+		"plugin/main.go", `package main
+
+import (
+	"github.com/thole-dev/thole/sdk"
+
+	v1 "example.com/mine/api/v1"
+)
+
+func init() {
+	sdk.Register(sdk.Controller[v1.Spec, struct{}]{
+		Name:      "mine",
+		For:       sdk.Kind{APIVersion: "example.com/v1", Kind: "Mine"},
+		Reconcile: func(*sdk.Request[v1.Spec, struct{}]) (sdk.Action, error) { return sdk.AwaitChange(), nil },
+	})
+}
+
+func main() {}
+`,
+		"api/v1/types.go", api)
+	b := newBuilder(filepath.Join(dir, "plugin"), dir, t.TempDir(), nil, nil)
+	t.Cleanup(func() { b.watcher.run(t.Context(), func() {}) }) // which closes it
+	update := func() {
+		t.Helper()
+		b.updateSources(t.Context())
+		if err := b.generate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours, imported := filepath.Join(dir, "plugin", generate.FileName), filepath.Join(dir, "api/v1", generate.FileName)
+	if update(); exists(ours) || exists(imported) {
+		t.Error("a file is generated that nobody asked for")
+	}
+	tree(t, dir, "api/v1/"+generate.FileName, "package v1\n")
+	if update(); !strings.Contains(readText(t, imported), `"text"`) {
+		t.Errorf("the codec is\n%s", readText(t, imported))
+	}
+	tree(t, dir, "api/v1/types.go", strings.Replace(api, "}\n", "\tMore int `json:\"more\"`\n}\n", 1))
+	if update(); !strings.Contains(readText(t, imported), `"more"`) {
+		t.Errorf("the codec is\n%s", readText(t, imported))
 	}
 }
 

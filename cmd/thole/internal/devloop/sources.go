@@ -31,6 +31,9 @@ type sources struct {
 	// files are single files, such as go.mod. They count also while they do not
 	// exist.
 	files []string
+	// generated are the paths to which `thole generate` writes for the packages of
+	// the main module.
+	generated []string
 }
 
 type folder struct{ everyFile bool }
@@ -43,6 +46,7 @@ type goPackage struct {
 	EmbedFiles []string
 	Module     *struct {
 		GoMod   string
+		Main    bool
 		Version string
 		Replace *struct{ Version string }
 	}
@@ -137,7 +141,7 @@ func noGoFiles(dir string) bool {
 // findSources returns the sources of the package in dir; of a package that does not
 // compile, those that are known.
 func findSources(ctx context.Context, dir string) (sources, error) {
-	s := sources{folders: map[string]folder{dir: {}}}
+	s := sources{folders: map[string]folder{dir: {}}, generated: []string{filepath.Join(dir, generate.FileName)}}
 	packages, err := listPackages(ctx, dir)
 	if err != nil {
 		return s, err
@@ -160,6 +164,9 @@ func (s *sources) add(p *goPackage) {
 	s.folders[p.Dir] = folder{everyFile: s.folders[p.Dir].everyFile}
 	for _, file := range p.EmbedFiles {
 		s.folders[filepath.Dir(filepath.Join(p.Dir, file))] = folder{everyFile: true}
+	}
+	if p.Module.Main {
+		s.generated = append(s.generated, filepath.Join(p.Dir, generate.FileName))
 	}
 	if p.Module.GoMod != "" {
 		s.files = append(s.files, p.Module.GoMod, strings.TrimSuffix(p.Module.GoMod, ".mod")+".sum")

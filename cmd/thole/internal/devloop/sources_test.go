@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/thole-dev/thole/sdk/generate"
 )
 
 // project is an author's: a plugin with an embedded file, a package of the
@@ -51,6 +53,10 @@ func TestFindSourcesOfAPlugin(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("sources are\n%q, want\n%q", got, want)
+	}
+	generated := []string{filepath.Join(dir, "plugin", generate.FileName), filepath.Join(dir, "shared", generate.FileName)}
+	if slices.Sort(s.generated); !slices.Equal(slices.Compact(s.generated), generated) {
+		t.Errorf("generated files are %q, want %q", s.generated, generated)
 	}
 	if !slices.Contains(s.files, filepath.Join(dir, "go.sum")) {
 		t.Error("a go.sum that is made later is not a source")
