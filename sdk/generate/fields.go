@@ -34,6 +34,11 @@ type level struct {
 	twice bool // the type is embedded more than once at this depth
 }
 
+// maxFields is how many fields a struct with a codec may have: its methods are functions
+// with a branch for each, which TinyGo compiles in minutes from some thousand on, and which
+// a host refuses as too large before that.
+const maxFields = 500
+
 // fieldsOf returns the members of a struct by the rules of encoding/json: the fields of
 // embedded structs are the struct's own. Of several fields with one name the least
 // nested one counts, then the one whose name is in a tag, and otherwise none.

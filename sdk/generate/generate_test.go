@@ -3,9 +3,11 @@ package generate
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -384,6 +386,30 @@ func (t *T) DecodeJSON(r *sdk.Reader) { t.A = int(r.Int()) }
 `})
 	content := string(generate(t, dir, ".")[0].Content)
 	if strings.Contains(content, "DecodeJSON") || !strings.Contains(content, "AppendJSON") {
+		t.Errorf("generated\n%s", content)
+	}
+}
+
+// TestStructWithTooManyFieldsHasNoCodec: TinyGo could not compile it.
+func TestStructWithTooManyFieldsHasNoCodec(t *testing.T) {
+	fields := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "F%d string\n", i)
+		}
+		return b.String()
+	}
+	dir := module(t, map[string]string{"p.go": "package p\n\nimport \"github.com/thole-dev/thole/sdk\"\n\nvar large, small sdk.Value = Large{}, Small{}\n\n" +
+		"type Small struct {\n" + fields(maxFields) + "}\n\ntype Large struct {\n" + fields(maxFields+1) + "}\n"})
+	result, err := Packages(t.Context(), Place{Dir: dir}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"p.go:5:30: Large (p.Large) is left to encoding/json: it has 501 fields, and a codec can have 500; group them in structs"}
+	if !slices.Equal(result.Notes, want) {
+		t.Errorf("notes are %q, want %q", result.Notes, want)
+	}
+	if content := string(result.Files[0].Content); strings.Contains(content, "Large)") || !strings.Contains(content, "Small) DecodeJSON") {
 		t.Errorf("generated\n%s", content)
 	}
 }

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"go/types"
 	"slices"
 )
@@ -199,6 +200,9 @@ func (s *shapes) describeStructure(sh *shape, at place) (reason string) {
 	case *types.Struct:
 		sh.kind = structure
 		sh.fields = s.fieldsOf(u, at)
+		if n := len(sh.fields); n > maxFields {
+			return fmt.Sprintf("it has %d fields, and a codec can have %d; group them in structs", n, maxFields)
+		}
 	}
 	if sh.kind == unsupported {
 		return whyUnsupported(sh.typ)
