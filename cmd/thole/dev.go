@@ -30,7 +30,7 @@ func devCommand() *cobra.Command {
 DIR, by default the working directory, holds the main package of a plugin. It
 and what it is built from are watched: packages of its own module, of a
 workspace and of replaced modules, embedded files, go.mod and go.sum. After a
-save the plugin is built by TinyGo and reloaded; a build that fails leaves the
+save the plugin is built by TinyGo, or with --go by standard Go, and reloaded; a build that fails leaves the
 last good one running. What happens is shown as it happens: builds, errors,
 reloads and how long they took, reconciles, changes of objects and Events on
 them, and what the plugin logs.
@@ -63,6 +63,7 @@ Ready; if they are not in time, it prints why and its exit code is 1.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Name, "name", "", "name of the plugin; default: the name in its manifest")
+	flags.BoolVar(&f.Go, "go", false, "build by standard Go")
 	flags.StringVar(&f.TinyGo, "tinygo", "", "the TinyGo to build with; default: that of PATH, or of make tools")
 	flags.StringVar(&f.Devcluster, "devcluster", "", "the control plane's program; default: beside thole, or in PATH")
 	flags.StringVar(&f.Data, "data", "", "directory in which the control plane keeps its data; default: a temporary one")
@@ -102,6 +103,8 @@ func (f *devFlags) dev(cmd *cobra.Command) error {
 // configuration.
 func (f *devFlags) complete(cmd *cobra.Command) (err error) {
 	switch {
+	case f.Go && f.TinyGo != "":
+		return errors.New("--go and --tinygo are two compilers: leave one of them out")
 	case f.Kubeconfig != "" && f.Data != "":
 		return errors.New("--data is for the control plane that --kubeconfig replaces: leave one of them out")
 	case f.Kubeconfig != "" && f.Devcluster != "":

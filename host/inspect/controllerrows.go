@@ -199,14 +199,14 @@ func timers(all []abi.Timer) string {
 	return list(texts)
 }
 
-// bounded describes a requested value, where 0 requests the one of the host,
-// which is also the maximum.
+// bounded describes a requested value, where 0 requests the limit, which the
+// policy sets, or the host.
 func bounded[T ~int | ~int64](requested, limit T) string {
 	switch {
 	case requested == 0:
-		return fmt.Sprintf("%v, the host's", limit)
+		return fmt.Sprintf("%v, the limit", limit)
 	case requested > limit:
-		return fmt.Sprintf("%v, the limit of the host; %v is requested", limit, requested)
+		return fmt.Sprintf("%v, the limit; %v is requested", limit, requested)
 	}
 	return fmt.Sprint(requested)
 }

@@ -232,10 +232,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 		return nil
 	}
 	r.Manifest = abi.EncodeManifest(m)
-	resources, err := find(ctx, cluster, kinds(m))
-	if err == nil {
-		err = addSchemas(ctx, cluster, m, resources)
-	}
+	resources, err := findAll(ctx, cluster, m)
 	if err != nil {
 		return err
 	}

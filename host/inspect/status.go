@@ -42,6 +42,28 @@ const (
 	ifSchema  = "if the schema has it"
 )
 
+// Statuses returns what the host writes into the statuses of the primaries of each controller, in a cluster.
+func Statuses(ctx context.Context, cluster *rest.Config, m *abi.Manifest) (all []Status, err error) {
+	resources, err := findAll(ctx, cluster, m)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.Controllers {
+		c := &m.Controllers[i]
+		all = append(all, statusOf(c, resources[c.For.Kind]))
+	}
+	return all, nil
+}
+
+// findAll looks up the kinds of a manifest in a cluster; without one they are guessed.
+func findAll(ctx context.Context, cluster *rest.Config, m *abi.Manifest) (map[abi.Kind]resource, error) {
+	resources, err := find(ctx, cluster, kinds(m))
+	if err == nil {
+		err = addSchemas(ctx, cluster, m, resources)
+	}
+	return resources, err
+}
+
 // statusOf returns the status of a controller whose primary is served in that way.
 func statusOf(c *abi.Controller, r resource) Status {
 	plan := effect.PlanStatus(c, r.Resource, r.status)

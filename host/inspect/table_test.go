@@ -79,7 +79,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Gauges":      "phase of status.phase",
 		"CloudEvents": "of each change and of the end of each run",
 		"Receives":    "com.example.stopped by index container from data.id, com.example.started by subject, of schema https://example.com/lab by subject, t of schema https://example.com/lab by subject",
-		"Timeout":     "10s, the limit of the host; 30s is requested",
+		"Timeout":     "10s, the limit; 30s is requested",
 		"Concurrency": "2",
 		"Conditions":  "Synced from Fetched, Stored (bad when True: Stalled); Stored from Fetched; owns Fetched",
 	} {
@@ -87,7 +87,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, have[name], want)
 		}
 	}
-	if got := bounded(time.Duration(0), 10*time.Second); got != "10s, the host's" {
+	if got := bounded(time.Duration(0), 10*time.Second); got != "10s, the limit" {
 		t.Error(got)
 	}
 }

@@ -29,6 +29,27 @@ func TestOnceEndsWhenTheSampleIsReady(t *testing.T) {
 	w.expectNothingLeft()
 }
 
+func TestRelease_StandardGoBuildsThePlugin(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	w.write("plugin/other.go", "//go:build tinygo\n\npackage main\n\nvar _ = onlyGo\n")
+	term := inTerminal(t, w.thole("dev", "--once", "--go", "plugin"))
+	expectInOrder(t, mask(term.ends(0)), "runs       ", "ready ")
+}
+
+// TestOnceEndsForAKindWithoutConditions: its status has a required member, and the plugin wants
+// nothing of it, as one for HTTPRoutes may.
+func TestOnceEndsForAKindWithoutConditions(t *testing.T) {
+	t.Parallel()
+	w := newWork(t, "testdata/hello")
+	crd := w.read("plugin/crd.yaml")
+	before, _, _ := strings.Cut(crd, "            status:\n")
+	w.write("plugin/crd.yaml", before+"            status: {type: object, required: [parents], properties: {parents: {type: array, items: {type: string}}}}\n")
+	w.edit("main.go", "r.Status.Greeting = text", "_ = text")
+	term := inTerminal(t, w.thole("dev", "--once", "plugin"))
+	expectInOrder(t, mask(term.ends(0)), "reconcile  default/world: success, nothing to write, TOOK", "ready      {green}Hello default/world, TOOK after it was applied")
+}
+
 // TestChildOfTheSampleIsShown runs no session with --once: that may end before the watch of the Pods tells
 // of the Pod.
 func TestChildOfTheSampleIsShown(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func (w *work) thole(args ...string) *exec.Cmd {
 // command is a command of thole in the author's directory.
 func (w *work) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(program, append(args, "--config", "host.yaml")...)
-	if tinygo := ourTinyGo(); tinygo != "" {
+	if tinygo := ourTinyGo(); tinygo != "" && !slices.Contains(args, "--go") {
 		cmd.Args = append(cmd.Args, "--tinygo", tinygo)
 	}
 	cmd.Dir = w.dir

@@ -46,16 +46,33 @@ type builder struct {
 // compiler builds the main package in dir into a file.
 type compiler interface {
 	compile(ctx context.Context, dir, out string) error
+	// tags is the flag with which a go command sees the files as the compiler does.
+	tags() string
 }
 
-// tinygo compiles what it is known to compile rightly.
-type tinygo struct{ toolchain.Compiler }
+// pluginCompiler compiles what it is known to compile rightly.
+type pluginCompiler struct{ toolchain.Compiler }
 
-func (t tinygo) compile(ctx context.Context, dir, out string) error {
-	if err := traps.Check(ctx, t.Compiler, dir); err != nil {
+func (c pluginCompiler) compile(ctx context.Context, dir, out string) error {
+	if err := traps.Check(ctx, c.Compiler, dir); err != nil {
 		return err
 	}
-	return t.Build(ctx, dir, out)
+	return c.Build(ctx, dir, out)
+}
+
+// String returns the name of the language.
+func (c pluginCompiler) String() string {
+	if c.IsTinyGo() {
+		return "TinyGo"
+	}
+	return "Go"
+}
+
+func (c pluginCompiler) tags() string {
+	if c.IsTinyGo() {
+		return toolchain.TinyGoTags
+	}
+	return "-tags="
 }
 
 // inspector adds to a build what its module states.
@@ -156,7 +173,7 @@ func send(ctx context.Context, out chan<- buildEvent, e buildEvent) bool {
 // reads the files. If they cannot be listed they stay as they were: the build shows
 // why.
 func (b *builder) updateSources(ctx context.Context) {
-	if s, err := findSources(ctx, b.dir); err == nil || b.sources.folders == nil {
+	if s, err := findSources(ctx, b.dir, b.tags()); err == nil || b.sources.folders == nil {
 		b.sources = s
 	}
 	dirs := map[string]bool{b.dir: true}

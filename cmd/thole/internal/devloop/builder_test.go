@@ -42,6 +42,8 @@ func newBench(t *testing.T, hold chan struct{}) *bench {
 	return b
 }
 
+func (b *bench) tags() string { return tinygo.tags() }
+
 func (b *bench) compile(ctx context.Context, dir, out string) error {
 	if b.hold != nil {
 		b.compiling <- struct{}{}
@@ -224,7 +226,7 @@ func init() {
 func main() {}
 `,
 		"api/v1/types.go", api)
-	b := newBuilder(filepath.Join(dir, "plugin"), dir, t.TempDir(), nil, nil)
+	b := newBuilder(filepath.Join(dir, "plugin"), dir, t.TempDir(), tinygo, nil)
 	t.Cleanup(func() { b.watcher.run(t.Context(), func() {}) }) // which closes it
 	update := func() {
 		t.Helper()

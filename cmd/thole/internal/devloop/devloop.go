@@ -24,7 +24,8 @@ type Config struct {
 	// its rights.
 	Host config.Config
 
-	TinyGo     string // the compiler; "": it is searched for
+	Go         bool   // the compiler is standard Go
+	TinyGo     string // the compiler otherwise; "": it is searched for
 	Devcluster string // the program of the embedded control plane; "": it is searched for
 	Data       string // directory of the control plane's data; "": a temporary one
 	Kubeconfig string // of another cluster to use; "": the embedded control plane
@@ -99,7 +100,12 @@ func (s *session) prepare(ctx context.Context) (err error) {
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return err
 	}
-	if err := checkPackage(ctx, s.Dir); err != nil {
+	if !s.Go {
+		if s.toolchain.Compiler, err = toolchain.FindTinyGo(s.TinyGo, s.Dir); err != nil {
+			return err
+		}
+	}
+	if err := checkPackage(ctx, s.Dir, s.toolchain.tags()); err != nil {
 		return err
 	}
 	if s.Once {
@@ -108,9 +114,6 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if s.cwd, err = os.Getwd(); err != nil {
-		return err
-	}
-	if s.tinygo.Compiler, err = toolchain.FindTinyGo(s.TinyGo, s.Dir); err != nil {
 		return err
 	}
 	if s.Kubeconfig != "" {

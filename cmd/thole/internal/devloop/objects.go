@@ -23,7 +23,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
-	hostobject "github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -77,13 +77,18 @@ func (w *objectWatch) wait() { w.running.Wait() }
 
 // watchPlugin follows the kinds of a plugin that has started.
 func (s *session) watchPlugin(ctx context.Context, e events.PluginStarted) {
-	for _, c := range e.Manifest.Controllers {
+	statuses, err := inspect.Statuses(ctx, s.cluster, e.Manifest)
+	if err != nil && ctx.Err() == nil {
+		s.out.say("watch", bad, "what the host writes into the status is not known: %v", err)
+	}
+	clear(s.sample.ready)
+	for i, c := range e.Manifest.Controllers {
 		primary := gvk(c.For.Kind).GroupKind()
 		s.watch.primaries.add(primary)
 		s.sample.primaries[c.Name] = primary
-		s.sample.silent[primary] = !slices.ContainsFunc(e.Manifest.Controllers, func(other abi.Controller) bool {
-			return gvk(other.For.Kind).GroupKind() == primary && hostobject.HasConditions(&other)
-		})
+		if err != nil || slices.Contains(statuses[i].Conditions, ready) && len(statuses[i].After) == 0 {
+			s.sample.ready[primary] = true
+		}
 		for _, kind := range append([]abi.Kind{c.For.Kind}, abi.Kinds(c.Owns)...) {
 			s.followKind(ctx, gvk(kind))
 		}

@@ -22,7 +22,7 @@ import (
 type sampleState struct {
 	objects   map[string]*sampleObject    // by kind, namespace and name
 	primaries map[string]schema.GroupKind // of the plugin, by the name of the controller
-	silent    map[schema.GroupKind]bool   // of which the host writes no condition
+	ready     map[schema.GroupKind]bool   // of which the host writes the condition Ready, always
 	complete  bool                        // all were Ready since the last apply
 	suggested bool                        // commands were suggested
 
@@ -41,7 +41,7 @@ type sampleObject struct {
 }
 
 func newSampleState() sampleState {
-	return sampleState{objects: map[string]*sampleObject{}, primaries: map[string]schema.GroupKind{}, silent: map[schema.GroupKind]bool{}}
+	return sampleState{objects: map[string]*sampleObject{}, primaries: map[string]schema.GroupKind{}, ready: map[schema.GroupKind]bool{}}
 }
 
 // watchSample follows the kind of an object of sample.yaml that is about to be
@@ -114,10 +114,10 @@ func (s *session) checkSample(at time.Time) {
 	}
 }
 
-// isReady reports whether an object is Ready, for its present generation. Of one of which the
-// host writes no condition the last run must have succeeded.
+// isReady reports whether an object is Ready, for its present generation. Of one in which the
+// host does not always write that the last run must have succeeded.
 func (s *sampleState) isReady(o *sampleObject) bool {
-	if s.silent[o.latest.GroupVersionKind().GroupKind()] {
+	if !s.ready[o.latest.GroupVersionKind().GroupKind()] {
 		return o.reached && isObserved(o.latest)
 	}
 	return isObserved(o.latest) && slices.ContainsFunc(conditions(o.latest), isReadyCondition)
@@ -181,8 +181,12 @@ func describeNotReady(o *sampleObject) (facts []string) {
 	for _, c := range conditions(o.latest) {
 		facts = append(facts, strings.TrimSuffix(named(o.latest)+" has "+conditionText(c)+": "+oneLine(c.Message), ": "))
 	}
-	if len(facts) == 0 {
-		return []string{named(o.latest) + " has no condition: it was not reconciled"}
+	switch {
+	case len(facts) > 0:
+	case !o.ran:
+		facts = []string{named(o.latest) + " has no condition: it was not reconciled"}
+	case !o.reached:
+		facts = []string{named(o.latest) + " has no condition: its last run has not succeeded"}
 	}
 	return facts
 }

@@ -15,7 +15,10 @@ import (
 
 func TestIsReadyIsAboutThePresentGeneration(t *testing.T) {
 	s := newSampleState()
-	isReady := func(o *object) bool { return s.isReady(&sampleObject{latest: o}) }
+	isReady := func(o *object) bool {
+		s.ready[o.GroupVersionKind().GroupKind()] = true
+		return s.isReady(&sampleObject{latest: o})
+	}
 	o := objectOf(t, managerYAML+"status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}\n")
 	if !isReady(o) {
 		t.Error("not Ready")
@@ -33,7 +36,7 @@ func TestAnObjectWithoutConditionsOfTheHostIsReadyAfterASuccess(t *testing.T) {
 	s, _, _ := sampleSession(t)
 	o := s.sample.objects["PodManager ns/web"]
 	o.latest = o.wanted.DeepCopy()
-	s.sample.silent[o.wanted.GroupVersionKind().GroupKind()] = true
+	clear(s.sample.ready)
 	run := events.RunEnded{Run: events.Run{Controller: "managers", Object: "ns/web"}}
 	ready := func(result outcome.Metric, class abi.Class) bool {
 		run.Result, run.Failure.Class = string(result), class
@@ -63,6 +66,7 @@ func sampleSession(t *testing.T) (s *session, out *strings.Builder, ended func()
 	wanted := objectOf(t, strings.Replace(managerYAML, "name: web", "namespace: ns, name: web", 1))
 	s.sample.objects[named(wanted)] = &sampleObject{wanted: wanted, applied: time.Now()}
 	s.sample.primaries["managers"] = wanted.GroupVersionKind().GroupKind()
+	s.sample.ready[wanted.GroupVersionKind().GroupKind()] = true
 	return s, out, func() error { return context.Cause(ctx) }
 }
 
@@ -110,6 +114,7 @@ func TestDescribeNotReady(t *testing.T) {
 	for want, o := range map[string]*sampleObject{
 		"PodManager web was not seen yet":                                                   {wanted: manager},
 		"PodManager web has no condition: it was not reconciled":                            {wanted: manager, latest: manager},
+		"PodManager web has no condition: its last run has not succeeded":                   {wanted: manager, latest: manager, ran: true},
 		"PodManager web has Ready=False\nPodManager web has Stalled=True NoImage: name one": {wanted: manager, latest: stalled},
 	} {
 		if got := strings.Join(describeNotReady(o), "\n"); got != want {

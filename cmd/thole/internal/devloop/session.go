@@ -37,7 +37,7 @@ type session struct {
 
 	cwd          string
 	home         string // directory of everything temporary
-	tinygo       tinygo
+	toolchain    pluginCompiler
 	controlPlane string   // program
 	process      *process // the control plane; nil if there is none of ours
 	reviews      string   // where the control plane asks for reviews; "": a cluster of the user may not reach this machine
@@ -77,7 +77,7 @@ func (s *session) run(ctx context.Context) error {
 	s.notices = make(chan notice, maxNotices)
 	s.watch = newObjectWatch(func(c *objectChange) { s.notice(c) })
 	builds := make(chan buildEvent, maxBuildEvents)
-	b := newBuilder(s.Dir, s.cwd, s.path("build"), s.tinygo, &moduleInspector{
+	b := newBuilder(s.Dir, s.cwd, s.path("build"), s.toolchain, &moduleInspector{
 		wanted: s.Name, known: fallbackName(s.Dir), host: s.hostConfig().WithDefaults(), compiler: s.Compiler,
 	})
 	background.Go(func() { b.run(ctx, builds) })
@@ -92,7 +92,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.out.say("host", plain, "http://%s/ui", s.host.Address())
-	s.out.say("build", faint, "the first one, by TinyGo")
+	s.out.say("build", faint, "the first one, by %s", s.toolchain)
 	background.Go(func() {
 		if err := s.host.Run(ctx); err != nil {
 			s.fail(fmt.Errorf("run the host: %w", err))

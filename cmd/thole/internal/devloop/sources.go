@@ -63,8 +63,8 @@ func (p *goPackage) editable() bool {
 
 // listPackages returns the package in dir, as the last one, and all packages that
 // it is built from.
-func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
-	out, err := goCommand(ctx, dir, "list", "-e", "-deps", "-json=Dir,Name,Standard,EmbedFiles,Module,Error", toolchain.TinyGoTags, ".")
+func listPackages(ctx context.Context, dir, tags string) ([]goPackage, error) {
+	out, err := goCommand(ctx, dir, "list", "-e", "-deps", "-json=Dir,Name,Standard,EmbedFiles,Module,Error", tags, ".")
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) 
 
 // checkPackage returns what is wrong with a directory that no edit of a file in it
 // can correct.
-func checkPackage(ctx context.Context, dir string) error {
+func checkPackage(ctx context.Context, dir, tags string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
@@ -115,7 +115,7 @@ func checkPackage(ctx context.Context, dir string) error {
 	if path := strings.TrimSpace(string(mod)); path == "" || path == os.DevNull {
 		return fmt.Errorf("%s is in no Go module: run `go mod init NAME` there, and see docs/tutorial.md for how it finds the SDK", dir)
 	}
-	packages, err := listPackages(ctx, dir)
+	packages, err := listPackages(ctx, dir, tags)
 	if err != nil {
 		return err
 	}
@@ -140,9 +140,9 @@ func noGoFiles(dir string) bool {
 
 // findSources returns the sources of the package in dir; of a package that does not
 // compile, those that are known.
-func findSources(ctx context.Context, dir string) (sources, error) {
+func findSources(ctx context.Context, dir, tags string) (sources, error) {
 	s := sources{folders: map[string]folder{dir: {}}, generated: []string{filepath.Join(dir, generate.FileName)}}
-	packages, err := listPackages(ctx, dir)
+	packages, err := listPackages(ctx, dir, tags)
 	if err != nil {
 		return s, err
 	}

@@ -6,8 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thole-dev/thole/internal/toolchain"
 	"github.com/thole-dev/thole/sdk/generate"
 )
+
+// tinygo is a compiler whose program is not called.
+var tinygo = pluginCompiler{toolchain.Compiler{Path: "tinygo"}}
 
 // project is an author's: a plugin with an embedded file, a package of the
 // same module, and a replaced module.
@@ -34,7 +38,7 @@ func project(t *testing.T) (dir string) {
 
 func TestFindSourcesOfAPlugin(t *testing.T) {
 	dir := project(t)
-	s, err := findSources(t.Context(), filepath.Join(dir, "plugin"))
+	s, err := findSources(t.Context(), filepath.Join(dir, "plugin"), tinygo.tags())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +70,7 @@ func TestFindSourcesOfAPlugin(t *testing.T) {
 func TestFindSourcesOfAWorkspace(t *testing.T) {
 	dir := project(t)
 	tree(t, dir, "go.work", "go 1.26\n\nuse (\n\t.\n\t./lib\n)\n")
-	s, err := findSources(t.Context(), filepath.Join(dir, "plugin"))
+	s, err := findSources(t.Context(), filepath.Join(dir, "plugin"), tinygo.tags())
 	if err != nil || !slices.Contains(s.files, filepath.Join(dir, "go.work")) {
 		t.Errorf("go.work is not among %q: %v", s.files, err)
 	}
@@ -78,7 +82,7 @@ func TestFindSourcesOfAWorkspace(t *testing.T) {
 func TestFindSourcesOfAPackageThatDoesNotCompile(t *testing.T) {
 	dir := project(t)
 	tree(t, dir, "plugin/main.go", "package main\n\nimport _ \"example.com/mine/shared\"\n\nfunc {\n")
-	s, err := findSources(t.Context(), filepath.Join(dir, "plugin"))
+	s, err := findSources(t.Context(), filepath.Join(dir, "plugin"), tinygo.tags())
 	if _, there := s.states()[filepath.Join(dir, "plugin", "main.go")]; err != nil || !there {
 		t.Errorf("main.go is missing: %v", err)
 	}
@@ -99,7 +103,7 @@ func TestCheckPackage(t *testing.T) {
 		filepath.Join(dir, "plugin", "main.go"): "is a file: name the directory",
 		alone:                                   "is in no Go module: run `go mod init NAME`",
 	} {
-		err := checkPackage(t.Context(), path)
+		err := checkPackage(t.Context(), path, tinygo.tags())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
@@ -109,7 +113,7 @@ func TestCheckPackage(t *testing.T) {
 func TestMissingGoCommandIsNamed(t *testing.T) {
 	dir := project(t)
 	t.Setenv("PATH", t.TempDir())
-	if err := checkPackage(t.Context(), filepath.Join(dir, "plugin")); err == nil || !strings.Contains(err.Error(), "needs the go command: install Go") {
+	if err := checkPackage(t.Context(), filepath.Join(dir, "plugin"), tinygo.tags()); err == nil || !strings.Contains(err.Error(), "needs the go command: install Go") {
 		t.Errorf("error: %v", err)
 	}
 }
