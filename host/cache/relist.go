@@ -30,10 +30,18 @@ const maxSpans = 8
 
 // WakeIfSkipped is called for a state of that resourceVersion of an object that an owner
 // has read or written, and that the informer may not show. [Config.Wake] is called for the
-// owner when a list goes past it, or at once if one has.
+// owner when a list goes past it, or at once if one has: not if the informer shows it.
 func (i *Informer) WakeIfSkipped(o Owner, key object.Key, version string) {
-	if p := i.in(key.Namespace); p != nil {
+	if p := i.in(key.Namespace); p != nil && !p.store.has(key, version) {
 		p.wakeIfSkipped(o, p.positionOf(version))
+	}
+}
+
+// WakeWhenSkipped is [Informer.WakeIfSkipped] for a state that a run of the owner may read,
+// which has not begun: what a list has gone past, it does not see.
+func (i *Informer) WakeWhenSkipped(o Owner, key object.Key, version string) {
+	if p := i.in(key.Namespace); p != nil {
+		p.store.remember(o, p.positionOf(version))
 	}
 }
 
@@ -41,6 +49,12 @@ func (i *informer) wakeIfSkipped(o Owner, position string) {
 	if i.store.remember(o, position) {
 		i.cache.config.Wake(o, Event{}, false)
 	}
+}
+
+// has reports whether the store has that state of an object.
+func (s *store) has(key object.Key, version string) bool {
+	o := s.get(key)
+	return o != nil && o.ResourceVersion == version
 }
 
 // remember records that an owner knows a state. It reports whether a list went past

@@ -267,7 +267,7 @@ func (c controllerCache) refresh(ctx context.Context, informer *cache.Informer, 
 	switch shown := own.Get(informer, key); {
 	case err == nil:
 		own.Wrote(informer, o)
-		informer.WakeIfSkipped(c.owner(reader), key, o.ResourceVersion)
+		informer.WakeWhenSkipped(c.owner(reader), key, o.ResourceVersion)
 	case !apierrors.IsNotFound(err):
 		return explain.Forbidden(err, "get")
 	case shown != nil:
