@@ -174,7 +174,7 @@ func (p *Performer) statusDiff(t Target, c *statusChange, want Status) (diff []b
 			return nil, err
 		}
 	}
-	host, misfits, err := p.hostPatch(kind, c.schema, before, want)
+	host, misfits, err := p.hostPatch(t.Object, c.schema, before, want)
 	if err != nil {
 		return nil, err
 	}
@@ -196,10 +196,10 @@ func (p *Performer) statusDiff(t Target, c *statusChange, want Status) (diff []b
 	return p.pruned.drop(kind, "", diff)
 }
 
-// hostPatch returns the merge patch of the host's own part of the status, and why some of it has
-// no place in the schema.
-func (p *Performer) hostPatch(kind abi.Kind, schema *object.Schema, before []byte, want Status) (patch []byte, misfits object.Problems, err error) {
-	conditions, err := p.mergeConditions(kind, schema, before, want)
+// hostPatch returns the merge patch of the host's own part of the status of an object, which is
+// before, and why some of it has no place in the schema.
+func (p *Performer) hostPatch(o *object.Object, schema *object.Schema, before []byte, want Status) (patch []byte, misfits object.Problems, err error) {
+	conditions, err := p.mergeConditions(o.Kind, schema, before, want)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,13 +209,14 @@ func (p *Performer) hostPatch(kind abi.Kind, schema *object.Schema, before []byt
 		misfits = append(misfits, found...)
 		return len(found) == 0
 	}
-	observed, _ := rawjson.Lookup(before, "observedGeneration")
+	value, _ := rawjson.Lookup(before, "observedGeneration")
+	observed := rawjson.NewReader(value).Int()
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		if conditions.changed {
 			w.Name("conditions").Raw(encodeConditions(conditions.all))
 		}
-		if g := want.ObservedGeneration; g != nil && *g > rawjson.NewReader(observed).Int() && fits("observedGeneration", strconv.AppendInt(nil, *g, 10)) {
+		if g := want.ObservedGeneration; g != nil && (*g > observed || isImpossible(observed, o)) && fits("observedGeneration", strconv.AppendInt(nil, *g, 10)) {
 			w.Name("observedGeneration").Int(*g)
 		}
 		if value := rawjson.Quote(want.HandledRequest); want.HandledRequest != "" && fits("lastHandledReconcileAt", []byte(value)) {
@@ -223,6 +224,12 @@ func (p *Performer) hostPatch(kind abi.Kind, schema *object.Schema, before []byt
 		}
 	})
 	return w.Bytes(), misfits, nil
+}
+
+// isImpossible reports whether an observedGeneration is one that the object has not had, as
+// after a backup was restored.
+func isImpossible(observed int64, o *object.Object) bool {
+	return o.Generation > 0 && observed > o.Generation
 }
 
 // body returns the body of the request. It names the resourceVersion that the

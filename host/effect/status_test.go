@@ -181,10 +181,25 @@ func TestWriteStatusOfADeletedObjectDoesNothing(t *testing.T) {
 func TestObservedGenerationNeverDecreases(t *testing.T) {
 	w := newCluster(t)
 	target := w.owner(nil, nil)
-	w.status(&target, ready("True", 7))
-	reply, _ := w.status(&target, ready("True", 3))
-	if got := field(reply, "status", "observedGeneration"); got != "7" {
-		t.Errorf("observedGeneration is %s", got)
+	target.Object = w.edit(widget, "w", "", `{"spec":{"size":2}}`)
+	w.status(&target, ready("True", 2))
+	reply, _ := w.status(&target, ready("True", 1))
+	if got := field(reply, "status", "observedGeneration"); got != "2" || reply.Generation != 2 {
+		t.Errorf("observedGeneration is %s of %d", got, reply.Generation)
+	}
+}
+
+// TestObservedGenerationAboveTheGenerationIsCorrected: a backup was restored, or somebody has
+// patched the status.
+func TestObservedGenerationAboveTheGenerationIsCorrected(t *testing.T) {
+	w := newCluster(t)
+	target := w.owner(nil, nil)
+	for _, wrong := range []string{"2", "7", "9223372036854775807"} {
+		target.Object = w.edit(widget, "w", "status", `{"status":{"observedGeneration":`+wrong+`}}`)
+		reply, _ := w.status(&target, ready("True", 1))
+		if got := field(reply, "status", "observedGeneration"); got != "1" {
+			t.Errorf("observedGeneration %s is %s", wrong, got)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func PlanStatus(c *abi.Controller, r object.Resource, schema *object.Schema) (pl
 	}
 	p := &Performer{Config: Config{Now: time.Now, Allow: rights.Everything()}, recorded: &recorded{}}
 	want := p.supported(r, Target{Controller: c, Object: &object.Object{Kind: c.For.Kind}}, sampleStatus(c))
-	host, misfits, err := p.hostPatch(c.For.Kind, schema, []byte("{}"), want)
+	host, misfits, err := p.hostPatch(&object.Object{Kind: c.For.Kind}, schema, []byte("{}"), want)
 	if err != nil { // never: a sample is valid
 		return StatusPlan{LeftOut: []string{err.Error()}}
 	}
