@@ -47,7 +47,7 @@ func TestOnceEndsForAKindWithoutConditions(t *testing.T) {
 	w.write("plugin/crd.yaml", before+"            status: {type: object, required: [parents], properties: {parents: {type: array, items: {type: string}}}}\n")
 	w.edit("main.go", "r.Status.Greeting = text", "_ = text")
 	term := inTerminal(t, w.thole("dev", "--once", "plugin"))
-	expectInOrder(t, mask(term.ends(0)), "reconcile  default/world: success, nothing to write, TOOK", "ready      {green}Hello default/world, TOOK after it was applied")
+	expectInOrder(t, mask(term.ends(0)), "reconcile  {faint}default/world: success, nothing to write, TOOK", "ready      {green}Hello default/world, TOOK after it was applied")
 }
 
 // TestChildOfTheSampleIsShown runs no session with --once: that may end before the watch of the Pods tells
