@@ -108,7 +108,7 @@ func failed(verb string, ref abi.Ref, err error) *Failure {
 		*s = strings.Clone(*s)
 	}
 	f := classify(err)
-	f.Verb, f.Ref, f.Message = verb, ref, sanitize.Truncate(f.Message, abi.MaxErrorMessage)
+	f.Verb, f.Ref, f.Message = verb, ref, sanitize.TruncateMiddle(f.Message, abi.MaxErrorMessage)
 	return f
 }
 
@@ -130,6 +130,7 @@ func classify(err error) *Failure {
 	var status apierrors.APIStatus
 	switch {
 	case errors.As(err, &status):
+		f.Message = explain.ShortenValues(f.Message, status.Status())
 		f.classifyStatus(status.Status())
 	case isUnknownKind(err):
 		f.Reason = reasonKindNotServed

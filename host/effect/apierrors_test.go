@@ -268,3 +268,49 @@ func TestCreationInAnotherTerminatingNamespaceIsRetried(t *testing.T) {
 		t.Errorf("got %+v", failure)
 	}
 }
+
+// The API server puts a refused Pod template, with its environment, before the reason.
+func TestTheReasonSurvivesALongValue(t *testing.T) {
+	const value = "the value of a variable"
+	w := newCluster(t)
+	target := w.owner(list(job, statefulSet), nil)
+	var env []string
+	for i := range 60 {
+		env = append(env, fmt.Sprintf(`{"name":"VAR_%d","value":%q}`, i, value))
+	}
+	template := func(image, restart string) string {
+		return fmt.Sprintf(`{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":%q,"containers":[{"name":"c","image":%q,"env":[%s]}]}}`, restart, image, strings.Join(env, ","))
+	}
+	jobOf := func(image string) string {
+		return `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"suspend":true,"template":` + template(image, "Never") + `}}`
+	}
+	w.intents(target, &abi.Result{Apply: []abi.Apply{{Object: []byte(jobOf("one"))}}})
+	for name, c := range map[string]struct {
+		text  string
+		wants []string
+	}{
+		"a field that never changes": {jobOf("two"), []string{"spec.template", "field is immutable"}},
+		"a value of another kind": {
+			`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"s"},"spec":{"serviceName":"s","selector":{"matchLabels":{"a":"c"}},"template":` + template("one", "Always") + `}}`,
+			[]string{"spec.template.metadata.labels", "`selector` does not match template `labels`"},
+		},
+		"a long text": {
+			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"l","labels":{"a":"` + strings.Repeat("x", 5000) + `"}},"spec":{"template":` + template("one", "Never") + `}}`,
+			[]string{"metadata.labels", "must be no more than 63"},
+		},
+	} {
+		_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Apply: []abi.Apply{{Object: []byte(c.text)}}})
+		if failure == nil {
+			t.Errorf("%s: no failure", name)
+			continue
+		}
+		for _, want := range c.wants {
+			if !strings.Contains(failure.Message, want) {
+				t.Errorf("%s: %q is missing in %q", name, want, failure.Message)
+			}
+		}
+		if strings.Contains(failure.Message, value) || len(failure.Message) > 1000 {
+			t.Errorf("%s: a value is in %d bytes: %q", name, len(failure.Message), failure.Message)
+		}
+	}
+}

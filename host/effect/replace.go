@@ -130,7 +130,7 @@ func (s *session) hasWritten(a plannedApply, have *object.Object) bool {
 
 func notReplaced(refused error, why string) error {
 	f := classify(refused)
-	f.Message = sanitize.Truncate(f.Message, abi.MaxErrorMessage/2) + "; the object is not replaced, because " + why
+	f.Message = sanitize.TruncateMiddle(f.Message, abi.MaxErrorMessage/2) + "; the object is not replaced, because " + why
 	return f
 }
 

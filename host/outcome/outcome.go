@@ -260,7 +260,7 @@ const maxEventMessage = 1024
 // no reason for a warning.
 func (d *Decision) describe(e ending) {
 	d.Class, d.Reason, d.Message = e.failure.class, e.failure.reason, e.failure.message
-	d.Event = &abi.Event{Type: abi.EventWarning, Reason: d.Reason, Message: sanitize.Truncate(d.Message, maxEventMessage)}
+	d.Event = &abi.Event{Type: abi.EventWarning, Reason: d.Reason, Message: sanitize.TruncateMiddle(d.Message, maxEventMessage)}
 	if e.outcome == waiting {
 		d.Event.Type = abi.EventNormal
 	}

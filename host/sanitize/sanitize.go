@@ -7,6 +7,7 @@ package sanitize
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 )
@@ -52,4 +53,18 @@ func LogBytes[T string | []byte](s T) (n int) {
 // [rawjson.Truncate] does. Each run of bytes that are not UTF-8 becomes U+FFFD.
 func Truncate(s string, limit int) string {
 	return rawjson.Truncate(strings.ToValidUTF8(s, "\uFFFD"), limit)
+}
+
+// TruncateMiddle is [Truncate], but leaves out what is before the last quarter: texts of the API
+// server and of webhooks often end with the reason.
+func TruncateMiddle(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	end := len(s) - max(limit, 0)/4
+	for end < len(s) && !utf8.RuneStart(s[end]) {
+		end++
+	}
+	return rawjson.Truncate(s, limit-(len(s)-end)) + s[end:]
 }

@@ -52,6 +52,23 @@ func TestTruncateKeepsToTheLimitBetweenRunes(t *testing.T) {
 	}
 }
 
+func TestTruncateMiddleKeepsBothEnds(t *testing.T) {
+	for limit, want := range map[int]string{
+		20: "0123456789abcdefghij", 19: "0123456789ab...ghij", 8: "012...ij", 4: "...j", 3: "...", 2: "", 0: "", -1: "",
+	} {
+		if got := TruncateMiddle("0123456789abcdefghij", limit); got != want {
+			t.Errorf("of %d bytes: %q, want %q", limit, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s, limit := rapid.String().Draw(t, "text"), rapid.IntRange(-1, 40).Draw(t, "limit")
+		got := TruncateMiddle(s, limit)
+		if len(got) > max(0, limit) || !utf8.ValidString(got) || limit >= len(s) && got != s {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // TestLogBytesIsWhatALogTakesAtMost as JSON and as quoted text, which are the formats
 // of the log.
 func TestLogBytesIsWhatALogTakesAtMost(t *testing.T) {
