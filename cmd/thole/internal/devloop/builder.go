@@ -68,11 +68,14 @@ func (c pluginCompiler) String() string {
 	return "Go"
 }
 
-func (c pluginCompiler) tags() string {
-	if c.IsTinyGo() {
-		return toolchain.TinyGoTags
+func (c pluginCompiler) tags() string { return tagsOf(!c.IsTinyGo()) }
+
+// tagsOf returns the tags of standard Go, or of TinyGo.
+func tagsOf(standard bool) string {
+	if standard {
+		return "-tags="
 	}
-	return "-tags="
+	return toolchain.TinyGoTags
 }
 
 // inspector adds to a build what its module states.

@@ -100,12 +100,7 @@ func (s *session) prepare(ctx context.Context) (err error) {
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return err
 	}
-	if !s.Go {
-		if s.toolchain.Compiler, err = toolchain.FindTinyGo(s.TinyGo, s.Dir); err != nil {
-			return err
-		}
-	}
-	if err := checkPackage(ctx, s.Dir, s.toolchain.tags()); err != nil {
+	if err := checkPackage(ctx, s.Dir, tagsOf(s.Go)); err != nil {
 		return err
 	}
 	if s.Once {
@@ -115,6 +110,11 @@ func (s *session) prepare(ctx context.Context) (err error) {
 	}
 	if s.cwd, err = os.Getwd(); err != nil {
 		return err
+	}
+	if !s.Go {
+		if s.toolchain.Compiler, err = toolchain.FindTinyGo(s.TinyGo, s.Dir); err != nil {
+			return err
+		}
 	}
 	if s.Kubeconfig != "" {
 		s.cluster, err = kubeconfig.Load(s.Kubeconfig)
