@@ -20,12 +20,11 @@ import (
 // secure protects what the server serves: it joins host/access and host/certificates to host/serve. It is
 // nil if everything is served to everybody.
 type secure struct {
-	h      *Host
-	tokens *access.Tokens
-	access *access.Reviewer
-	keeper *certificates.Keeper // nil outside of a pod
-	own    *tls.Certificate     // while the keeper has none
-	asked  rate.Sometimes       // limits what is logged
+	h       *Host
+	viewers *access.Viewers
+	keeper  *certificates.Keeper // nil outside of a pod
+	own     *tls.Certificate     // while the keeper has none
+	asked   rate.Sometimes       // limits what is logged
 }
 
 // metricsValidity is that of the certificate, as the default of webhook.validity.
@@ -37,10 +36,10 @@ func newSecure(h *Host, client *kubernetes.Clientset, pod *corev1.ObjectReferenc
 		return nil, nil
 	}
 	s := &secure{
-		h:      h,
-		tokens: access.NewTokens(access.TokensConfig{Reviews: client.AuthenticationV1()}),
-		asked:  rate.Sometimes{First: 1, Interval: 10 * time.Second},
-		access: access.New(access.Config{Client: client.AuthorizationV1(), AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers}),
+		h: h,
+		viewers: access.NewViewers(access.NewTokens(access.TokensConfig{Reviews: client.AuthenticationV1()}),
+			access.New(access.Config{Client: client.AuthorizationV1(), AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers})),
+		asked: rate.Sometimes{First: 1, Interval: 10 * time.Second},
 	}
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if pod != nil {
@@ -89,14 +88,7 @@ func (s *secure) certificate() (*tls.Certificate, error) {
 
 // authorize implements [serve.Secure].Authorize.
 func (s *secure) authorize(ctx context.Context, from, token, path string) (status int, why string) {
-	caller, err := s.tokens.Caller(ctx, from, token)
-	if err == nil && caller == nil {
-		return http.StatusUnauthorized, "the token is not valid: make one with kubectl create token NAME"
-	}
-	allowed := false
-	if err == nil {
-		allowed, err = s.access.MayGet(ctx, caller, path)
-	}
+	caller, allowed, err := s.viewers.MayGet(ctx, from, token, path)
 	switch {
 	case errors.Is(err, access.ErrAsking), access.TooOften(err):
 		return http.StatusServiceUnavailable, err.Error()
@@ -105,6 +97,8 @@ func (s *secure) authorize(ctx context.Context, from, token, path string) (statu
 			s.h.logger.Named("serve").Warn("who sends a request, or what they may get, is not known", "path", path, "error", err)
 		})
 		return http.StatusServiceUnavailable, "the API server cannot be asked who you are, or what you may get: the log of the host states why"
+	case caller == nil:
+		return http.StatusUnauthorized, "the token is not valid: make one with kubectl create token NAME"
 	case !allowed:
 		return http.StatusForbidden, fmt.Sprintf("%s may not get %s: a ClusterRole with nonResourceURLs: [%s] and the verb get allows it", caller.Name(), path, path)
 	}
