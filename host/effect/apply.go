@@ -190,7 +190,6 @@ type plannedApply struct {
 	alone      bool // the object is only adopted
 	attempts   int8 // how often an adoption was refused
 	managed    bool // the object is labelled as the plugin's
-	hidden     bool // managedFields do not show who has changed a value
 	unselected bool // the cache did not have the object, but could not have every one
 }
 
@@ -306,7 +305,7 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 		return a, i.ref, err
 	}
 	s.setAnnotation(&a)
-	a.managed, a.hidden = s.labels && a.owned, i.hidesValues(a.location)
+	a.managed = s.labels && a.owned
 	owners, err := s.ownerReferences(ctx, a.location, i.owners)
 	if err != nil {
 		return a, i.ref, err

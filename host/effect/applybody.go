@@ -2,7 +2,9 @@ package effect
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -46,7 +48,49 @@ func readIntent(text []byte) (in intent, err error) {
 		r.Fail("apiVersion and kind are required")
 		err = r.Err()
 	}
+	if err == nil && in.ref.APIVersion == secretKind.APIVersion && in.ref.Kind == secretKind.Kind {
+		err = in.encodeStringData()
+	}
 	return in, err
+}
+
+var secretKind = abi.Kind{APIVersion: "v1", Kind: "Secret"}
+
+// encodeStringData replaces the stringData of a Secret by what the server makes of it: data, in
+// which it has precedence. The server would record that stringData was applied, and nobody would
+// own the values: they would stay when the intent has them no more.
+func (in *intent) encodeStringData() error {
+	at := slices.IndexFunc(in.fields, func(m rawjson.Member) bool { return m.Name == "stringData" })
+	if at < 0 {
+		return nil
+	}
+	r, w := rawjson.NewReader(in.fields[at].Value), rawjson.NewWriter(nil)
+	in.fields = slices.Delete(in.fields, at, at+1)
+	if r.Null() {
+		return nil
+	}
+	w.Object(func() {
+		r.Object(func(name string) {
+			if !r.Null() {
+				w.Name(name).String(base64.StdEncoding.EncodeToString([]byte(r.String())))
+			}
+		})
+	})
+	if err := r.End(); err != nil {
+		wrong := rawjson.ErrorOf(err)
+		return rawjson.NewError(strings.TrimSuffix("stringData."+wrong.Path, "."), wrong.Message)
+	}
+	data := slices.IndexFunc(in.fields, func(m rawjson.Member) bool { return m.Name == "data" })
+	if data < 0 {
+		data = len(in.fields)
+		in.fields = append(in.fields, rawjson.Member{Name: "data", Value: []byte("{}")})
+	}
+	if kind := rawjson.NewReader(in.fields[data].Value).Kind(); kind != '{' && kind != 'n' {
+		return rawjson.NewError("data", "expected an object")
+	}
+	merged, err := rawjson.MergePatch(in.fields[data].Value, w.Bytes())
+	in.fields[data].Value = merged
+	return err
 }
 
 // readMetadata reads one member of metadata. Encoders write null for members
@@ -104,14 +148,6 @@ func (in *intent) keepFinalizers() error {
 func (in *intent) hasFields() bool {
 	return len(in.annotations)+len(in.labels)+len(in.owners)+len(in.metadata)+len(in.fields) > 0
 }
-
-// hidesValues reports whether the object does not show where a value of the intent has
-// gone: a Secret's stringData is stored as data, which then has no field manager.
-func (in *intent) hidesValues(at location) bool {
-	return at.Kind == secretKind && slices.ContainsFunc(in.fields, func(m rawjson.Member) bool { return m.Name == "stringData" })
-}
-
-var secretKind = abi.Kind{APIVersion: "v1", Kind: "Secret"}
 
 // ownerReferences returns the owner references of an object: the primary as
 // its controller if it is owned, and those of the intent that name others.

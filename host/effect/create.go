@@ -125,8 +125,8 @@ func (a plannedApply) hasNames(fields fieldSets, known bool) (bool, error) {
 var anyLabels = []byte(`{"metadata":{"labels":{"` + abi.LabelManagedBy + `":"","` + abi.LabelAppliedBy + `":""}}}`)
 
 // notCreated is a merge patch that removes what a creation leaves no fields of: what names the
-// object, and what is stored as another field. Finalizers are there to be removed.
-var notCreated = []byte(`{"apiVersion":null,"kind":null,"stringData":null,"metadata":{"name":null,"namespace":null,"finalizers":null}}`)
+// object. Finalizers are there to be removed.
+var notCreated = []byte(`{"apiVersion":null,"kind":null,"metadata":{"name":null,"namespace":null,"finalizers":null}}`)
 
 // taken is the error of an object that is not created because there is another one of its
 // name. For the first time that is a race, which the next run decides: it may choose another

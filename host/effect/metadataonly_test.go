@@ -3,6 +3,8 @@ package effect
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,7 +120,56 @@ func TestDriftOfObjectsOfWhichOnlyMetadataIsKeptIsRepaired(t *testing.T) {
 	}
 }
 
-// The server turns stringData into data, which no manager owns then.
+// What an intent had in stringData, and has no more, goes from the object, with what others have put
+// there. What it has is not written twice.
+func TestStringDataFollowsTheIntent(t *testing.T) {
+	secretWith := func(fields string) *abi.Result {
+		return apply(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},%s}`, fields)
+	}
+	for _, metadataOnly := range []bool{true, false} {
+		t.Run(fmt.Sprintf("metadata only %v", metadataOnly), func(t *testing.T) {
+			w := newCluster(t)
+			target := w.owner(list(secret), nil)
+			if metadataOnly {
+				w.store.keepMetadata(secret)
+			}
+			for _, c := range []struct{ fields, want string }{
+				{`"stringData":{"old":"1","kept":"k"}`, `{"kept":"aw==","old":"MQ=="}`},
+				{`"stringData":{"new":"1","kept":"k"}`, `{"kept":"aw==","new":"MQ=="}`},
+				{`"stringData":{"new":"é\n"},"data":{"kept":"aw==","new":"AA=="}`, `{"kept":"aw==","new":"w6kK"}`},
+				{`"stringData":{"none":null},"data":null`, ``},
+				{`"data":{"a":"YQ=="},"stringData":null`, `{"a":"YQ=="}`},
+				{`"type":"Opaque"`, ``},
+			} {
+				w.intents(target, secretWith(c.fields))
+				if got := field(w.seen(secret, "s"), "data"); got != c.want && !(c.want == "" && got == "{}") {
+					t.Errorf("%s: the Secret has %s, want %s", c.fields, got, c.want)
+				}
+				for range 2 {
+					w.wire.take()
+					w.intents(target, secretWith(c.fields))
+					if sent := w.wire.take(); slices.ContainsFunc(sent, func(r request) bool { return r.method != http.MethodGet }) {
+						t.Errorf("%s is written again: %v", c.fields, sent)
+					}
+					w.start() // without what is remembered
+				}
+			}
+		})
+	}
+	w := newCluster(t)
+	target := w.owner(list(secret), nil)
+	for fields, want := range map[string]string{
+		`"stringData":{"k":1}`:                    "stringData.k: expected a string",
+		`"stringData":["k"]`:                      "stringData: expected an object",
+		`"stringData":{"k":"1"},"data":"garbage"`: "data: expected an object",
+	} {
+		_, failure := w.PerformIntents(t.Context(), target, secretWith(fields))
+		if failure == nil || failure.Class != abi.ClassABI || !strings.Contains(failure.Message, want) {
+			t.Errorf("%s: %+v, want %q", fields, failure, want)
+		}
+	}
+}
+
 func TestDriftOfStringDataIsRepaired(t *testing.T) {
 	in := apply(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"k":"v"}}`)
 	for _, metadataOnly := range []bool{true, false} {

@@ -48,7 +48,7 @@ func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) 
 		return sumBody(have.Raw)
 	}
 	fields, _ := have.AppliedBy(s.managerOf(a.location), a.Kind.APIVersion)
-	if fields == nil || a.hidden || a.annotation == "" {
+	if fields == nil || a.annotation == "" {
 		return digest{}, nil
 	}
 	applied, err := sum(fields)
@@ -75,7 +75,7 @@ func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) 
 func (s *session) isUnchanged(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
 	noted, _ := object.CutNotedBytes(have.Annotations[a.annotation])
 	wanted, _ := object.CutNotedBytes(a.value(have)) // an earlier version of the host has noted no size
-	if a.hidden || noted != wanted {
+	if noted != wanted {
 		return false, nil
 	}
 	labelled, err := a.with(have, func(w *rawjson.Writer) { s.writeLabels(w, a) })

@@ -67,6 +67,11 @@ func (w *writer) structs() {
 	}
 }
 
+// notes are comments about fields of which a host makes something else.
+var notes = map[string]string{
+	"Secret.stringData": "What an intent has here is applied as data, so that a key which it has no more goes from the Secret.",
+}
+
 // structure writes one type.
 func (w *writer) structure(s *structure) {
 	of := s.name + " of"
@@ -87,6 +92,9 @@ func (w *writer) structure(s *structure) {
 	}
 	for _, f := range s.fields {
 		if !isKind || f.json != "apiVersion" && f.json != "kind" {
+			if note, ok := notes[s.name+"."+f.json]; ok {
+				w.line("// %s", note)
+			}
 			w.markers(f, isKind)
 			w.line("%s %s `json:%q`", f.name, w.typ(f.typ), f.json+option(f, isKind))
 		}

@@ -24,9 +24,10 @@ func New(name string) Secret {
 type Secret struct {
 	sdk.TypeMeta `json:",inline"`
 	// +optional
-	Metadata   sdk.ObjectMeta    `json:"metadata"`
-	Immutable  *bool             `json:"immutable,omitempty"`
-	Data       map[string][]byte `json:"data,omitempty"`
+	Metadata  sdk.ObjectMeta    `json:"metadata"`
+	Immutable *bool             `json:"immutable,omitempty"`
+	Data      map[string][]byte `json:"data,omitempty"`
+	// What an intent has here is applied as data, so that a key which it has no more goes from the Secret.
 	StringData map[string]string `json:"stringData,omitempty"`
 	Type       string            `json:"type,omitempty"`
 }
