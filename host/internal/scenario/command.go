@@ -57,6 +57,7 @@ func table() map[string]command {
 		"served":    {usage: "has PATH TEXT\nlacks PATH\nrequests METHOD NUMBER\nauthorization TEXT", check: served},
 		"service":   {usage: "start [FILE ...]\nup\ndown\nslow TIME\nstatus CODE\nredirect URL\nmoved\nwrong-certificate", run: changeService},
 		"refused":   {usage: "FILE TEXT", check: refused},
+		"reviewed":  {usage: "FILE PATH=VALUE ...", check: reviewed},
 		"requests":  {usage: "reset\n[VERBS [RESOURCES]] [code=CODE] =|<=|>= NUMBER", check: requests},
 	}
 }

@@ -103,6 +103,8 @@
 //	                                        4xx for a class; also <= and >=
 //
 //	refused FILE TEXT                       the API server does not create the object, and says the text
+//	reviewed FILE VALUE ...                 the API server would create the object with all values, as for
+//	                                        expect: it calls the webhooks that set them
 //	served has PATH TEXT                    the service has something under the path that contains the text
 //	served lacks PATH                       it has nothing there
 //	served requests METHOD NUMBER           it has handled so many requests with the method

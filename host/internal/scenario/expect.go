@@ -31,13 +31,17 @@ func expect(s *script, flags *flag.FlagSet, args []string) (func() error, error)
 		if err != nil {
 			return err
 		}
-		for _, w := range wanted {
-			if err := w(got); err != nil {
-				return fmt.Errorf("%s %s: %w\nthe object:\n%s", got.GetKind(), got.GetName(), err, show(got))
-			}
-		}
-		return nil
+		return hasValues(got, wanted)
 	}, nil
+}
+
+func hasValues(o *unstructured.Unstructured, wanted []value) error {
+	for _, w := range wanted {
+		if err := w(o); err != nil {
+			return fmt.Errorf("%s %s: %w\nthe object:\n%s", o.GetKind(), o.GetName(), err, show(o))
+		}
+	}
+	return nil
 }
 
 // A value returns nil if an object has it.

@@ -71,28 +71,59 @@ func apply(s *script, args []string) error {
 // create creates the objects of files.
 func create(s *script, args []string) error {
 	return s.eachObject(args, func(o *unstructured.Unstructured) error {
-		client, err := s.api.forObject(o, s.namespace)
-		if err == nil {
-			_, err = client.Create(s.tb.Context(), o, metav1.CreateOptions{FieldManager: fieldManager})
-		}
+		_, err := s.create(o)
 		return err
 	})
 }
 
-// refused checks that the API server refuses to create the object of a file, with a text.
+// create creates an object; dryRun is metav1.DryRunAll or nothing.
+func (s *script) create(o *unstructured.Unstructured, dryRun ...string) (*unstructured.Unstructured, error) {
+	client, err := s.api.forObject(o, s.namespace)
+	if err != nil {
+		return nil, err
+	}
+	return client.Create(s.tb.Context(), o, metav1.CreateOptions{FieldManager: fieldManager, DryRun: dryRun})
+}
+
+// refused checks that the API server refuses to create the object of a file, with a text. It asks
+// by dry runs: the API server calls a webhook some time after it was told of it.
 func refused(s *script, flags *flag.FlagSet, args []string) (func() error, error) {
 	rest, err := parse(flags, args, 2, 2)
 	if err != nil {
 		return nil, err
 	}
 	return func() error {
-		switch err := create(s, rest[:1]); {
-		case err == nil:
-			return permanentError{fmt.Errorf("%s was created", rest[0])}
-		case !strings.Contains(err.Error(), rest[1]):
-			return err
-		}
-		return nil
+		return s.eachObject(rest[:1], func(o *unstructured.Unstructured) error {
+			switch _, err := s.create(o, metav1.DryRunAll); {
+			case err == nil:
+				return fmt.Errorf("%s is not refused", rest[0])
+			case !strings.Contains(err.Error(), rest[1]):
+				return err
+			}
+			return nil
+		})
+	}, nil
+}
+
+// reviewed checks that the API server makes an object of a file that has values: it calls the
+// webhooks that set them. It asks by dry runs, as refused does.
+func reviewed(s *script, flags *flag.FlagSet, args []string) (func() error, error) {
+	rest, err := parse(flags, args, 2, anyNumber)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := parseValues(rest[1:])
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		return s.eachObject(rest[:1], func(o *unstructured.Unstructured) error {
+			got, err := s.create(o, metav1.DryRunAll)
+			if err != nil {
+				return err
+			}
+			return hasValues(got, wanted)
+		})
 	}, nil
 }
 
