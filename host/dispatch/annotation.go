@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome/handled"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // This file keeps the handled state in an annotation of the object. It is written at the end
@@ -64,10 +65,14 @@ func (r *run) recordHandled(ctx context.Context) {
 		return
 	}
 	well := r.endedWell()
+	refused := func(f *effect.Failure) bool { return f != nil && slices.Contains(refusedForContent, f.Reason) }
 	failure := r.annotate(ctx, next)
-	if failure != nil && next.Object != nil && slices.Contains(refusedForContent, failure.Reason) {
+	if refused(failure) && next.Object != nil {
 		r.tooLarge = true
 		failure = r.annotate(ctx, next.WithoutObject())
+	}
+	if refused(failure) {
+		r.notKept, failure = failure.Message, nil // what was done is done: see changes.digest
 	}
 	if well && r.settle(failure) {
 		r.writeStatus(ctx)
@@ -142,6 +147,7 @@ func (r *run) withHandled() *abi.Result {
 // Reasons of Events about the annotation.
 const (
 	reasonTooLarge = "LastHandledTooLarge"
+	reasonNotKept  = "LastHandledNotKept"
 	reasonInvalid  = "LastHandledInvalid"
 )
 
@@ -149,6 +155,13 @@ const (
 func (r *run) annotationEvent() *abi.Event {
 	if r.revision.Controller.Changes != abi.ChangesAnnotation || r.gone != nil {
 		return nil
+	}
+	if r.notKept != "" {
+		return &abi.Event{
+			Type: abi.EventWarning, Reason: reasonNotKept,
+			Message: sanitize.TruncateMiddle("the API server refuses the annotation "+r.handledAnnotation()+
+				", so that only this host knows until it ends that the object was handled; make room for the annotation, or correct the object: "+r.notKept, abi.MaxEventMessage),
+		}
 	}
 	if _, valid := r.annotated(r.given); !valid {
 		return &abi.Event{

@@ -763,6 +763,38 @@ func TestAContentThatIsAlwaysRefusedIsSentOnceForEachChange(t *testing.T) {
 	}
 }
 
+// An object whose annotations have no room for another one, or which its schema does not accept any
+// more: the run has succeeded all the same.
+func TestAnAnnotationThatIsRefusedFailsNoRun(t *testing.T) {
+	f := newChanges(t, abi.ChangesAnnotation)
+	f.put(aWidget)
+	full := true
+	f.refuses = func(string) *effect.Failure {
+		if !full {
+			return nil
+		}
+		return &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid", Message: "metadata.annotations: Too long"}}
+	}
+	expect := func(want abi.ChangeType, old string) {
+		t.Helper()
+		f.log = nil
+		f.run()
+		f.expectChange(want, old)
+		if f.annotation() != "" || !slices.Contains(f.log, "event Warning LastHandledNotKept") || slices.ContainsFunc(f.log, func(what string) bool { return strings.Contains(what, "Ready=False") }) {
+			t.Errorf("what happened: %q, the annotation is %q", f.log, f.annotation())
+		}
+	}
+	expect(abi.ChangeCreated, "")
+	expect(abi.ChangeResynced, contentOfWidget)
+	f.edit(`{"spec":{"x":2}}`)
+	expect(abi.ChangeUpdated, "")
+	full = false
+	f.run()
+	if s, valid := handled.Parse(f.annotation(), "u1"); !valid || s.Object == nil {
+		t.Errorf("with room: %+v, %t", s, valid)
+	}
+}
+
 // The patch that the plugin asks for is not to fail because of the annotation.
 func TestAPatchThatIsRefusedWithTheAnnotationIsSentWithoutIt(t *testing.T) {
 	f := newChanges(t, abi.ChangesAnnotation)

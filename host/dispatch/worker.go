@@ -152,7 +152,8 @@ type run struct {
 	old     []byte         // the handled state in memory, if it is known
 	since   string         // a digest of the handled state by which the request states the change; "" in memory
 
-	tooLarge bool // the handled state is not copied into the annotation
+	tooLarge bool   // the handled state is not copied into the annotation
+	notKept  string // why the annotation is refused; "": it is not
 
 	reads      Reads
 	pages      pages
