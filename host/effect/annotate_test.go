@@ -1,6 +1,8 @@
 package effect
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,5 +96,50 @@ func TestAPrimaryThatIsGoneIsNotWrittenToAsAKindInWrites(t *testing.T) {
 	}
 	if now := w.live(widget, "w"); now == nil || now.ResourceVersion != target.Object.ResourceVersion {
 		t.Errorf("it is now %v", now)
+	}
+}
+
+// A child whose own annotations leave no room for that of the host is valid: it is applied without,
+// and not again in every run.
+func TestAChildWithoutRoomForTheAnnotationIsApplied(t *testing.T) {
+	const limit = 256 << 10
+	for _, create := range []bool{false, true} {
+		t.Run(fmt.Sprintf("create %v", create), func(t *testing.T) {
+			w := newCluster(t)
+			target := w.owner(list(configMap), nil)
+			child := func(value string) *abi.Result {
+				in := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{"mine":%q}},"data":{"k":%q}}`, strings.Repeat("a", limit-len("mine")-10), value)
+				if create {
+					return creating(in)
+				}
+				return in
+			}
+			w.intents(target, child("1"))
+			have := w.seen(configMap, "c")
+			if have == nil || have.Annotations[AppliedAnnotation] != "" || have.Controller() == nil {
+				t.Fatalf("got %v", have)
+			}
+			if !slices.ContainsFunc(w.recorder.events, func(e string) bool { return strings.Contains(e, reasonNotAnnotated) }) {
+				t.Error("nothing is told")
+			}
+			w.wire.take()
+			w.intents(target, child("1"))
+			w.expectSent()
+			w.start() // without what is remembered
+			w.intents(target, child("1"))
+			w.intents(target, child("1"))
+			if create {
+				return
+			}
+			w.intents(target, child("2"))
+			if got := field(w.seen(configMap, "c"), "data", "k"); got != `"2"` {
+				t.Errorf("the child has %s", got)
+			}
+		})
+	}
+	w := newCluster(t)
+	_, failure := w.PerformIntents(t.Context(), w.owner(list(configMap), nil), apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d","annotations":{"mine":%q}}}`, strings.Repeat("a", limit)))
+	if failure == nil || !strings.Contains(failure.Message, "metadata.annotations: Too long") {
+		t.Errorf("annotations that are too long themselves: %+v", failure)
 	}
 }

@@ -3,13 +3,17 @@ package effect
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // This file performs server-side apply: it sends the body that an intent becomes
@@ -157,9 +161,13 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	if err := s.mayWrite(s.target); err != nil {
 		return err
 	}
-	reply, err := s.patch(ctx, a.Resource, a.key, patch{
+	request := patch{
 		patchType: types.ApplyPatchType, create: a.create, manager: s.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
-	})
+	}
+	reply, err := s.patch(ctx, a.Resource, a.key, request)
+	if a.owned && a.annotation != "" && isFull(err) {
+		reply, err = s.patchWithout(ctx, a, have, o, request)
+	}
 	if err != nil {
 		return err
 	}
@@ -173,6 +181,34 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 	}
 	return nil
 }
+
+// isFull reports whether an object was refused because it has no room for another annotation, or
+// for those of the intent.
+func isFull(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && hasCause(status.Status(), func(cause metav1.StatusCause) bool {
+		return cause.Type == "FieldValueTooLong" && cause.Field == "metadata.annotations"
+	})
+}
+
+// patchWithout sends a request without the annotation of the host. What was applied is remembered
+// then until the host ends, and applied once more after that.
+func (s *session) patchWithout(ctx context.Context, a plannedApply, have *object.Object, o applyOptions, request patch) (reply *object.Object, err error) {
+	annotation := a.annotation
+	a.annotation = ""
+	if request.body, err = s.request(a, have, o.version); err != nil {
+		return nil, err
+	}
+	if reply, err = s.patch(ctx, a.Resource, a.key, request); err == nil {
+		s.emit(s.target, abi.Event{Type: abi.EventWarning, Reason: reasonNotAnnotated, Message: sanitize.Truncate(fmt.Sprintf(
+			"%s has no room for the annotation %s, so that it is applied once more after each restart of the host: make its annotations smaller, or set Applied of the controller to %s",
+			a.ref(), annotation, abi.AppliedMemory), abi.MaxEventMessage)})
+	}
+	return reply, err
+}
+
+// reasonNotAnnotated is that of an Event.
+const reasonNotAnnotated = "AnnotationsFull"
 
 // plannedApply is an apply that was checked.
 type plannedApply struct {
