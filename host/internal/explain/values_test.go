@@ -26,8 +26,13 @@ func TestValuesAreShortenedAndReasonsAreNot(t *testing.T) {
 			}
 		}
 		values := []any{
-			env, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: env}}}}, map[string]any{"env": env},
-			internal{env}, []internal{{env}, {env}}, map[string]internal{"a": {env}}, &internal{env}, text.Draw(t, "text") + strings.Repeat("x", maxValue), 5, true, "short",
+			env,
+			corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: env}}}},
+			map[string]any{"env": env},
+			internal{env},
+			[]internal{{env}, {env}},
+			map[string]internal{"a": {env}},
+			&internal{env}, text.Draw(t, "text") + strings.Repeat("x", maxValue), 5, true, "short",
 		}
 		var list field.ErrorList
 		var details []string

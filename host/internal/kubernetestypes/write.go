@@ -68,7 +68,7 @@ func (w *writer) structs() {
 }
 
 // notes are comments about fields of which a host makes something else.
-var notes = map[string]string{
+var notes = map[string]string{ //nolint:gosec // the name of a field, and no credential
 	"Secret.stringData": "What an intent has here is applied as data, so that a key which it has no more goes from the Secret.",
 }
 

@@ -44,7 +44,7 @@ func runAsCompiler(args []string) int {
 			runtime.Gosched()
 		}
 	case "waits":
-		time.Sleep(elapsed)
+		<-time.After(elapsed)
 		return Compiler(context.Background(), asIs, args, Streams{os.Stdin, os.Stdout, os.Stderr})
 	case "crashes":
 		panic("as if the engine had an error")
