@@ -30,10 +30,10 @@ func devCommand() *cobra.Command {
 DIR, by default the working directory, holds the main package of a plugin. It
 and what it is built from are watched: packages of its own module, of a
 workspace and of replaced modules, embedded files, go.mod and go.sum. After a
-save the plugin is built by TinyGo, or with --go by standard Go, and reloaded; a build that fails leaves the
-last good one running. What happens is shown as it happens: builds, errors,
-reloads and how long they took, reconciles, changes of objects and Events on
-them, and what the plugin logs.
+save the plugin is built by TinyGo, or with --go by standard Go, and reloaded;
+a build that fails leaves the last good one running. What happens is shown as it
+happens: builds, errors, reloads and how long they took, reconciles, changes of
+objects and Events on them, and what the plugin logs.
 
 The plugin runs on a control plane that is started for it, thole-devcluster,
 or on the cluster of --kubeconfig, with the rights of that file. A policy.yaml

@@ -127,10 +127,12 @@ func TestAChildWithoutRoomForTheAnnotationIsApplied(t *testing.T) {
 			w.expectSent()
 			w.start() // without what is remembered
 			w.intents(target, child("1"))
-			w.intents(target, child("1"))
 			if create {
 				return
 			}
+			w.wire.take()
+			w.intents(target, child("1"))
+			w.expectSent()
 			w.intents(target, child("2"))
 			if got := field(w.seen(configMap, "c"), "data", "k"); got != `"2"` {
 				t.Errorf("the child has %s", got)

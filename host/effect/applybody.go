@@ -48,7 +48,7 @@ func readIntent(text []byte) (in intent, err error) {
 		r.Fail("apiVersion and kind are required")
 		err = r.Err()
 	}
-	if err == nil && in.ref.APIVersion == secretKind.APIVersion && in.ref.Kind == secretKind.Kind {
+	if err == nil && (abi.Kind{APIVersion: in.ref.APIVersion, Kind: in.ref.Kind}) == secretKind {
 		err = in.encodeStringData()
 	}
 	return in, err

@@ -44,10 +44,8 @@ func TestValuesAreShortenedAndReasonsAreNot(t *testing.T) {
 				field.Invalid(at, value, detail), field.TypeInvalid(at, value, detail), field.Duplicate(at, value), field.NotFound(at, value), field.Forbidden(at, detail),
 				field.TooLong(at, "", 63), field.TooMany(at, 5, 3), field.NotSupported(at, value, []string{"a", "b"}), field.Required(at, detail),
 			}).Draw(t, "error"))
-			if e := list[len(list)-1]; e.Detail != "" {
-				details = append(details, e.Detail)
-			}
-			details = append(details, at.String()+": "+e(list))
+			last := list[len(list)-1]
+			details = append(details, at.String()+": "+last.Type.String(), last.Detail)
 		}
 		err := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "j", list)
 		got := ShortenValues(err.Error(), err.Status())
@@ -64,8 +62,6 @@ func TestValuesAreShortenedAndReasonsAreNot(t *testing.T) {
 		}
 	})
 }
-
-func e(list field.ErrorList) string { return list[len(list)-1].Type.String() }
 
 // internal is a value that has no JSON.
 type internal struct{ env []corev1.EnvVar }
