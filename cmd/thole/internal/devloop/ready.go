@@ -22,7 +22,7 @@ import (
 type sampleState struct {
 	objects   map[string]*sampleObject    // by kind, namespace and name
 	primaries map[string]schema.GroupKind // of the plugin, by the name of the controller
-	ready     map[schema.GroupKind]bool   // of which the host writes the condition Ready, always
+	ready     map[schema.GroupKind]bool   // kinds in whose objects the host always writes the condition Ready
 	complete  bool                        // all were Ready since the last apply
 	suggested bool                        // commands were suggested
 
@@ -114,8 +114,8 @@ func (s *session) checkSample(at time.Time) {
 	}
 }
 
-// isReady reports whether an object is Ready, for its present generation. Of one in which the
-// host does not always write that the last run must have succeeded.
+// isReady reports whether an object is Ready, for its present generation. Where the host does not
+// always write the condition, the last run must have succeeded.
 func (s *sampleState) isReady(o *sampleObject) bool {
 	if !s.ready[o.latest.GroupVersionKind().GroupKind()] {
 		return o.reached && isObserved(o.latest)
