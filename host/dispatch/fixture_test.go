@@ -62,6 +62,7 @@ type fixture struct {
 	request   *abi.Request // of the last call
 
 	fail      map[string]*effect.Failure              // by verb
+	guestOnly bool                                    // fail["status"] is of a status with a part of the guest's
 	groups    map[string]*effect.Failure              // by the name of the group
 	version   int                                     // resourceVersion of the last write
 	patches   []*object.Object                        // the widget after each patch
@@ -373,8 +374,8 @@ func (e testEffects) PerformIntents(_ context.Context, t effect.Target, in *abi.
 			continue
 		}
 		e.note("apply")
-		if e.fail["apply"] != nil {
-			return report, e.fail["apply"]
+		if failure := e.failure("apply", t); failure != nil {
+			return report, failure
 		}
 		e.version++
 		child, err := object.Parse(mergePatch(e.t, intent.Object, fmt.Sprintf(`{"metadata":{"namespace":"ns","uid":"child","resourceVersion":"%d"}}`, e.version)), abi.Kind{})
@@ -387,6 +388,18 @@ func (e testEffects) PerformIntents(_ context.Context, t effect.Target, in *abi.
 		report.Writes = append(report.Writes, w)
 	}
 	return report, failure
+}
+
+// failure returns how an effect fails, nil if it does not. An internal error is no outage for a target
+// that has none.
+func (e testEffects) failure(verb string, t effect.Target) *effect.Failure {
+	failure := e.fail[verb]
+	if failure == nil || !failure.Internal || !t.NoOutage {
+		return failure
+	}
+	its := *failure
+	its.Outage, its.Reason = false, "Invalid"
+	return &its
 }
 
 func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect.Status) (effect.Report, *effect.Failure) {
@@ -406,7 +419,10 @@ func (e testEffects) WriteStatus(_ context.Context, t effect.Target, want effect
 		full = " full"
 	}
 	e.note("status %s patch=%s%s", strings.Join(conditions, " "), want.Patch, full)
-	if failure := e.fail["status"]; failure != nil {
+	if len(want.Patch) == 0 {
+		t.NoOutage = false
+	}
+	if failure := e.failure("status", t); failure != nil && (len(want.Patch) > 0 || !e.guestOnly) {
 		if e.failed != nil {
 			e.failed("status")
 		}

@@ -99,7 +99,7 @@ func (r *run) notes(failure *effect.Failure) {
 	if failure.Uncertain {
 		r.state.addUncertain(failure.Ref)
 	}
-	r.full = r.full || failure.Full
+	r.full, r.internal = r.full || failure.Full, r.internal || failure.Internal
 	if !r.postpones(failure) {
 		r.failures = append(r.failures, failure.EffectFailure)
 	}
@@ -120,7 +120,12 @@ func (r *run) writeStatus(ctx context.Context) {
 	if !refused && !full && !(failure.Conflict && !r.decision.Uncounted) {
 		return
 	}
-	if second := r.status(ctx); second != nil {
+	second := r.status(ctx)
+	switch {
+	case second == nil:
+	case failure.Internal && second.Outage: // the first was, too
+		r.settle(second)
+	default:
 		r.notes(second) // the decision stays that of the first
 	}
 }

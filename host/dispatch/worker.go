@@ -174,6 +174,7 @@ type run struct {
 	groups    []*effect.Failure // of intents of groups; also in failures
 	writes    []effect.Write
 	full      bool // a limit of bytes of the plugin has failed an effect
+	internal  bool // a write was answered with the code 500
 	overtaken bool // somebody else changed the primary, and the guest was not given that
 	own       bool // nothing but writes of the key made it due
 	others    bool // somebody else did, and not by what the daemon has read
@@ -254,7 +255,10 @@ const fullPause = 100 * time.Millisecond
 
 // target is the primary and the controller for the stage effect.
 func (r *run) target() effect.Target {
-	return effect.Target{Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil}
+	return effect.Target{
+		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil,
+		NoOutage: r.state.internal && r.state.answered,
+	}
 }
 
 // logger returns a logger with the fields of the run. It is made on demand, since

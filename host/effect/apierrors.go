@@ -37,6 +37,9 @@ type Failure struct {
 	// Outage means that the API server could not be reached or was overloaded:
 	// the failure says nothing about the effect.
 	Outage bool
+	// Internal means that the API server has answered the write with the code 500. Either it is
+	// an outage, or the server cannot process what was sent: see [Target.NoOutage].
+	Internal bool
 	// Full means that a limit of bytes of the plugin is reached. What frees some may be
 	// written, and the status that reports it: see [Status.Full].
 	Full bool
@@ -112,6 +115,17 @@ func failed(verb string, ref abi.Ref, err error) *Failure {
 	return f
 }
 
+// failed returns the failure of an effect that the plugin has asked for. If the API server is
+// known to answer other requests, an internal error of it is due to what was sent.
+func (t Target) failed(verb string, ref abi.Ref, err error) *Failure {
+	f := failed(verb, ref, err)
+	if f.Internal && t.NoOutage {
+		f.Outage, f.Reason = false, string(metav1.StatusReasonInvalid)
+		f.Message = sanitize.TruncateMiddle("the API server fails to process it, and serves other requests: "+f.Message, abi.MaxErrorMessage)
+	}
+	return f
+}
+
 // classify determines what an error means.
 func classify(err error) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
@@ -124,6 +138,8 @@ func classify(err error) *Failure {
 	}
 	f := newFailure(abi.ClassRetry, reasonUnavailable, err.Error())
 	f.cause, f.Uncertain, f.Outage, f.Later = err, uncertain(err), explain.Outage(err), postponed(err)
+	_, internal := errors.AsType[internalError](err)
+	f.Internal = internal && f.Outage
 	if text, ok := explain.Unreachable(err); ok {
 		f.Message = text
 	}
@@ -138,6 +154,22 @@ func classify(err error) *Failure {
 		f.Reason = reasonTimeout
 	}
 	return f
+}
+
+// internalError is the reply 500 to a write. The API server sends it when something that it needs
+// fails, such as etcd, and for some bodies that it cannot decode, convert or store: base64,
+// quantities, times, fractions, and objects that are too large for etcd.
+type internalError struct{ error }
+
+func (e internalError) Unwrap() error { return e.error }
+
+// writeError returns the error of a write, as an [internalError] if it is one.
+func writeError(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError {
+		return internalError{err}
+	}
+	return err
 }
 
 // unsentLater is when a write is tried again that [Config.Lease] has refused. It is of a

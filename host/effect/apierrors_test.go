@@ -103,6 +103,45 @@ func TestErrorsAreClassified(t *testing.T) {
 	}
 }
 
+// The API server answers reads: that it fails for each write of the same is due to what is written.
+func TestAnInternalErrorOfAServerThatAnswersIsDueToTheEffect(t *testing.T) {
+	for name, perform := range map[string]func(w *world, target Target) *Failure{
+		"apply": func(w *world, target Target) *Failure {
+			_, failure := w.PerformIntents(t.Context(), target, apply(configObject, "v"))
+			return failure
+		},
+		"patch": func(w *world, target Target) *Failure {
+			_, failure := w.PerformIntents(t.Context(), target, &abi.Result{Patch: []byte(`{"spec":{"n":7}}`)})
+			return failure
+		},
+		"status": func(w *world, target Target) *Failure {
+			_, failure := w.WriteStatus(t.Context(), target, Status{Patch: []byte(`{"n":7}`)})
+			return failure
+		},
+		"the host's part of the status": func(w *world, target Target) *Failure {
+			_, failure := w.WriteStatus(t.Context(), target, Status{Set: []abi.Condition{{Type: "Ready", Status: "True", Reason: "Succeeded"}}})
+			return failure
+		},
+		"finalizer": func(w *world, target Target) *Failure {
+			_, failure := w.EnsureFinalizer(t.Context(), target)
+			return failure
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, target := newFake(t, respondStatus(500, "InternalError", "it cannot be decoded", ""))
+			if failure := perform(w, target); failure == nil || !failure.Internal || !failure.Outage || failure.Reason != "InternalError" {
+				t.Errorf("at first: %+v", failure)
+			}
+			target.NoOutage = true
+			hosts := name == "finalizer" || strings.HasPrefix(name, "the host's")
+			failure := perform(w, target)
+			if failure == nil || !failure.Internal || !failure.Uncertain || failure.Outage != hosts || (failure.Reason == "Invalid") == hosts || !strings.Contains(failure.Message, "it cannot be decoded") {
+				t.Errorf("without an outage: %+v", failure)
+			}
+		})
+	}
+}
+
 func TestFailureWrapsItsCause(t *testing.T) {
 	w, target := newFake(t, respondStatus(409, "Conflict", "the object has been modified", ""))
 	_, failure := w.EnsureFinalizer(t.Context(), target)

@@ -111,7 +111,8 @@ func (c client) patch(ctx context.Context, r object.Resource, key object.Key, p 
 	if c.dryRun {
 		request.Param("dryRun", metav1.DryRunAll)
 	}
-	return sendForObject(ctx, request, r.Kind)
+	reply, err := sendForObject(ctx, request, r.Kind)
+	return reply, writeError(err)
 }
 
 // get reads an object from the API server, not from a cache.
@@ -175,7 +176,8 @@ func (c client) delete(ctx context.Context, r object.Resource, key object.Key, o
 	if c.dryRun { // the server ignores the query of a request with a body
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	return send(ctx, c.rest.Delete().AbsPath(r.Path(key)...).Body(options))
+	reply, err := send(ctx, c.rest.Delete().AbsPath(r.Path(key)...).Body(options))
+	return reply, writeError(err)
 }
 
 func sendForObject(ctx context.Context, request *rest.Request, kind abi.Kind) (*object.Object, error) {

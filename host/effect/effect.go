@@ -284,6 +284,9 @@ type Target struct {
 	Object *object.Object
 	// Gone is set if the primary does not exist any more: it can own nothing.
 	Gone bool
+	// NoOutage is set if a write of the last run was answered with the code 500, and the API
+	// server has answered a read for this run. Another 500 is then no outage.
+	NoOutage bool
 }
 
 // mayWrite returns a failure with [Failure.Later] if the limit of writes is reached.

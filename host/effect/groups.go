@@ -54,7 +54,7 @@ func (s *session) attempt(at *location, verb string, perform func() error) *Fail
 			at.performed = true
 			return nil
 		}
-		failure = at.inGroup(failed(verb, at.ref(), err))
+		failure = at.inGroup(s.target.failed(verb, at.ref(), err))
 	}
 	refused := s.refused(at, failure)
 	switch {

@@ -92,7 +92,7 @@ func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
 // perform performs the checked intents in order, until one fails that is of no group.
 func (s *session) perform(ctx context.Context, result *abi.Result) *Failure {
 	if err := s.patchPrimary(ctx, result.Patch); err != nil {
-		return failed(abi.VerbPatch, s.target.Object.Ref(), err)
+		return s.target.failed(abi.VerbPatch, s.target.Object.Ref(), err)
 	}
 	for _, d := range s.disowns {
 		if err := s.disown(ctx, d); err != nil {

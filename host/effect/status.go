@@ -64,10 +64,14 @@ func (p *Performer) WriteStatus(ctx context.Context, t Target, want Status) (rep
 			report.Primary, report.Before = reply, before
 		}
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return report, nil
+	case len(want.Patch) == 0: // there is nothing of the plugin in it
 		return report, failed(abi.VerbStatus, t.Object.Ref(), err)
+	default:
+		return report, t.failed(abi.VerbStatus, t.Object.Ref(), err)
 	}
-	return report, nil
 }
 
 // patchStatus sends the patch, as [Performer.update] does. change is what was sent last.

@@ -122,10 +122,14 @@ func Outage(err error) bool {
 }
 
 // InvalidApply reports whether the API server has refused the body of a server-side apply, because
-// of a field that the schema does not have, a value of another type or two elements with the same
-// keys. It does so with the code 500 and no reason, before it looks at the object.
+// of a field that the schema does not have, a value of another type, two elements with the same
+// keys, or a value that is no quantity, time, base64 or integer. It does so with the code 500 and no
+// reason, before it looks at the object.
 func InvalidApply(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError &&
-		strings.HasPrefix(status.Status().Message, "failed to create typed patch object")
+	if !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError {
+		return false
+	}
+	message := status.Status().Message
+	return strings.HasPrefix(message, "failed to create typed patch object") || strings.HasPrefix(message, "failed to convert new object")
 }
