@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -88,7 +89,12 @@ func Run(t *testing.T, host Host, cases []Case) {
 
 // Verify loads and calls one guest and returns the first deviation.
 func (c Case) Verify(host Host) error {
-	guest, err := host.Load(c.Name, c.Wasm(), c.Limits)
+	limits := c.Limits
+	guest, err := host.Load(c.Name, c.Wasm(), limits)
+	for limits.Deadline > 0 && limits.Deadline < maxDeadline && c.endedEarly(err) {
+		limits.Deadline *= 4
+		guest, err = host.Load(c.Name, c.Wasm(), limits)
+	}
 	if c.Stage == StageLoad {
 		return c.verifyRefusal(guest, err)
 	}
@@ -97,6 +103,18 @@ func (c Case) Verify(host Host) error {
 	}
 	defer guest.Close()
 	return c.verifyCalls(guest)
+}
+
+// maxDeadline bounds the deadlines with which a guest is loaded.
+const maxDeadline = 10 * time.Second
+
+// endedEarly reports whether the deadline of a load has ended it at another step than that which
+// never returns: the machine was busy with something else.
+func (c Case) endedEarly(err error) bool {
+	refusal, known := errors.AsType[Refusal](err)
+	class, classified := errors.AsType[Classified](err)
+	return c.Class == abi.ClassTimeout && known && classified &&
+		class.FailureClass() == abi.ClassTimeout && refusal.RefusedAt() != c.Step
 }
 
 func (c Case) verifyRefusal(guest Guest, err error) error {

@@ -57,6 +57,9 @@ func (g *Guest) instantiate(ctx context.Context, c *call, pages uint32) (*instan
 	defer linear.EndCall()
 	ctx = experimental.WithMemoryAllocator(ctx, linear)
 	n, err := g.acquireCode(ctx, c)
+	if errors.Is(err, deadline.ErrPassed) { // which is the call's, though its code has not begun
+		err = failure(contextEnded(err), c, linear)
+	}
 	if err != nil {
 		linear.Free()
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/host/sandbox/deadline"
 )
 
 // TestLoadErrorNamesStepAndReason for each guest of the kit that must be refused.
@@ -301,6 +302,22 @@ func withSlowSource(name string) Plugin {
 		time.Sleep(20 * defaultLoadTimeout) // fake time
 		return wasm, nil
 	}}
+}
+
+// The deadline of a call may pass before any code of the guest has run.
+func TestADeadlineBeforeTheStartIsATimeout(t *testing.T) {
+	g := load(t, newSandbox(t, Config{}), Plugin{Name: "correct", Wasm: kitCase(t, "correct").Wasm()})
+	defer closeGuest(t, g)
+	ctx, task, err := g.acquireSlot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer task.Release()
+	ctx, cancel := deadline.With(ctx, 1)
+	defer cancel()
+	<-ctx.Done()
+	_, err = g.instantiate(ctx, newCall(&g.limits, loadTime, g.digest), g.minimum)
+	wantFault(t, err, abi.ClassTimeout, "deadline")
 }
 
 // TestSlowLoadIsNotTriedAgain until the file or the limits change.
