@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,13 +9,13 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// Of two plugins that write the same condition, the first one by name runs. So it
-// depends on the directory alone which one that is, and not on which of them was
-// loaded first: after a restart it is the same one. Plugins start when they are ready, so
-// that the second one may run until the first one is.
+// Of two plugins that write the same condition, the one runs whose account has the rights
+// that this needs, and if both have or lack them the first one by name. So it does not depend on
+// which of them was loaded first: after a restart, and on every replica, it is the same one.
+// Plugins start when they are ready, so that the other one may run until that one is.
 
 // displacementError reports that a plugin has to wait until others have stopped,
-// which come after it by name. It is a [*WaitError].
+// which it precedes. It is a [*WaitError].
 type displacementError struct{ *WaitError }
 
 func (e *displacementError) Unwrap() error { return e.WaitError }
@@ -38,14 +39,52 @@ func conflict[G Guest](r *Revision[G], others ...*Revision[G]) error {
 }
 
 // overruled returns why a revision may not run: it conflicts with itself, or with a
-// plugin before it by name that runs or is about to. c.mu is held.
+// plugin that precedes it and runs or is about to. c.mu is held.
 func (c *Catalog[G]) overruled(r *Revision[G]) error {
 	before, _ := c.others(r.Plugin)
-	return conflict(r, before...)
+	err := conflict(r, before...)
+	if lacking := c.lacking[r.Plugin]; err != nil && lacking != "" {
+		return &stepError{stepConflict, fmt.Errorf("%w; this plugin would not work: %s", err, lacking)}
+	}
+	return err
+}
+
+// precedes reports whether a plugin runs, and not the other one, if both write the same. c.mu is
+// held.
+func (c *Catalog[G]) precedes(plugin, other string) bool {
+	if works := c.lacking[plugin] == ""; works != (c.lacking[other] == "") {
+		return works
+	}
+	return plugin < other
+}
+
+// compareRights looks which rights the plugins lack that write the same as a revision, and the
+// revision itself. While the API server does not tell, what was known last holds.
+func (c *Catalog[G]) compareRights(ctx context.Context, r *Revision[G]) {
+	c.mu.Lock()
+	var rivals []*Revision[G]
+	for _, other := range c.active(r.Plugin) {
+		if conflict(r, other) != nil {
+			rivals = append(rivals, other)
+		}
+	}
+	c.mu.Unlock()
+	if len(rivals) == 0 {
+		return
+	}
+	for _, rival := range append(rivals, r) {
+		lacking, err := c.Runner.Lacking(ctx, rival)
+		if err != nil {
+			continue
+		}
+		c.mu.Lock()
+		c.lacking[rival.Plugin] = lacking
+		c.mu.Unlock()
+	}
 }
 
 // claim reserves for a plugin what a revision writes that is ready to run. Plugins
-// after it by name that write the same are stopped by their supervisors, and the
+// that it precedes and that write the same are stopped by their supervisors, and the
 // revision has to wait for that.
 func (c *Catalog[G]) claim(r *Revision[G]) error {
 	c.mu.Lock()
@@ -66,20 +105,29 @@ func (c *Catalog[G]) claim(r *Revision[G]) error {
 }
 
 // others returns the revisions of other plugins that run or are about to, ordered
-// by name: those before the plugin and those after it. c.mu is held.
+// by name: those that precede the plugin and those that it precedes. c.mu is held.
 func (c *Catalog[G]) others(plugin string) (before, after []*Revision[G]) {
-	for _, name := range slices.Sorted(maps.Keys(c.supervisors)) {
-		for _, r := range []*Revision[G]{c.running[name], c.starting[name]} {
-			switch {
-			case r == nil || name == plugin:
-			case name < plugin:
-				before = append(before, r)
-			default:
-				after = append(after, r)
-			}
+	for _, r := range c.active(plugin) {
+		if c.precedes(plugin, r.Plugin) {
+			after = append(after, r)
+		} else {
+			before = append(before, r)
 		}
 	}
 	return before, after
+}
+
+// active returns the revisions of other plugins that run or are about to, ordered by name. c.mu is
+// held.
+func (c *Catalog[G]) active(plugin string) (all []*Revision[G]) {
+	for _, name := range slices.Sorted(maps.Keys(c.supervisors)) {
+		for _, r := range []*Revision[G]{c.running[name], c.starting[name]} {
+			if r != nil && name != plugin {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
 }
 
 // stopped removes a plugin that has stopped. Plugins that waited for that are started.
@@ -93,7 +141,7 @@ func (c *Catalog[G]) stopped(plugin string) {
 }
 
 // yield stops the plugin if another one is about to start that writes the same and
-// comes first by name.
+// precedes it.
 func (s *supervisor[G]) yield() {
 	s.c.mu.Lock()
 	yields := s.current != nil && s.c.overruled(s.current) != nil

@@ -70,6 +70,49 @@ func TestTheFirstPluginByNameWinsInAnyOrder(t *testing.T) {
 	}
 }
 
+// Whichever file is there first, and whichever module is ready first: a plugin whose account could
+// not do its work stops none that does.
+func TestAPluginWithoutTheRightDisplacesNothing(t *testing.T) {
+	a, b := module("a", "A/a"), module("b", "A+B/b")
+	for name, arrive := range map[string]func(update func(...Module)){
+		"together":      func(update func(...Module)) { update(a, b) },
+		"a comes first": func(update func(...Module)) { update(a); rest(); update(a, b) },
+		"b comes first": func(update func(...Module)) { update(b); rest(); update(a, b) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld("A", "B")
+			w.takeRight("a", "add the rule")
+			scenario(t, w, func(update func(...Module), c *testCatalog) {
+				arrive(update)
+				rest()
+				w.expectRunning(t, "b A+B/b")
+				if s := c.Statuses()[0]; s.State != Failed || s.FailedStep != "overlap" || !strings.Contains(s.LastError, `"a/c" and "b/c" both write the condition Ready`) || !strings.Contains(s.LastError, "would not work: add the rule") {
+					t.Errorf("the one without the right: %+v", s)
+				}
+				if name == "b comes first" && w.counters["stopped b, ran: true"] != 0 {
+					t.Error("the running plugin was stopped")
+				}
+				w.takeRight("a", "") // the account gets it
+				rest()
+				w.expectRunning(t, "a A/a")
+				w.silence(true)
+				w.takeRight("a", "add the rule")
+				rest()
+				w.expectRunning(t, "a A/a")
+				w.silence(false)
+				rest()
+				w.expectRunning(t, "b A+B/b")
+				w.takeRight("b", "add another") // and none has what it needs
+				rest()
+				w.expectRunning(t, "a A/a")
+				update(a)
+				rest()
+				w.expectRunning(t, "a A/a") // alone it runs, and waits for its right
+			})
+		})
+	}
+}
+
 func TestAPluginThatCannotStartDisplacesNothing(t *testing.T) {
 	w := newWorld("A")
 	scenario(t, w, func(update func(...Module), c *testCatalog) {

@@ -294,6 +294,7 @@ func (s *supervisor[G]) replace(ctx context.Context, r *Revision[G]) error {
 // running revision writes stays reserved for the plugin until it is replaced, and
 // so does what the revision writes while it waits for other plugins to stop.
 func (s *supervisor[G]) start(ctx context.Context, r *Revision[G]) error {
+	s.c.compareRights(ctx, r)
 	s.c.mu.Lock()
 	err := s.c.overruled(r)
 	s.c.mu.Unlock()
@@ -432,6 +433,7 @@ func (s *supervisor[G]) end() bool {
 	defer s.mu.Unlock()
 	if s.wanted == nil {
 		delete(s.c.supervisors, s.name)
+		delete(s.c.lacking, s.name)
 		return true
 	}
 	s.number, s.loads, s.rollbacks = 0, 0, 0

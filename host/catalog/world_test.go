@@ -32,6 +32,8 @@ type world struct {
 	policies map[string]string        // by plugin, of what runs
 	misused  []string                 // uses of guests that were closed
 	healthy  map[string]bool          // by plugin
+	lacking  map[string]string        // the right that an account lacks, by plugin
+	silent   bool                     // what accounts lack cannot be found out
 	busy     map[string]chan struct{} // by version: Close blocks until it is closed, which Stop does
 }
 
@@ -63,7 +65,7 @@ func newWorld(kinds ...string) *world {
 	w := &world{
 		runs: map[string]string{}, present: map[string]bool{}, counters: map[string]int{},
 		held: map[string]chan struct{}{}, attempts: map[string]int{}, policies: map[string]string{}, healthy: map[string]bool{},
-		busy: map[string]chan struct{}{},
+		busy: map[string]chan struct{}{}, lacking: map[string]string{},
 	}
 	for _, k := range kinds {
 		w.present[k] = true
@@ -243,6 +245,29 @@ func (w *world) serves(kind string) bool {
 // overlap reports whether two modules write the same condition.
 func overlap(a, b string) bool {
 	return slices.ContainsFunc(kindsOf(a), func(kind string) bool { return slices.Contains(kindsOf(b), kind) })
+}
+
+// takeRight makes the account of a plugin lack a right, or none for "".
+func (w *world) takeRight(plugin, right string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lacking[plugin] = right
+}
+
+// silence makes what accounts lack unknown, or known again.
+func (w *world) silence(silent bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = silent
+}
+
+func (w *world) Lacking(_ context.Context, r *Revision[*guest]) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.silent {
+		return "", errors.New("the API server is away")
+	}
+	return w.lacking[r.Plugin], nil
 }
 
 func (w *world) Healthy(plugin string) bool {

@@ -3,11 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file checks that the policy of a revision allows what its manifest needs, before
@@ -35,6 +37,31 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 		reason += "; " + err.Error()
 	}
 	return nil, nil, &catalog.WaitError{Reason: reason, Denied: true}
+}
+
+// Lacking implements [catalog.Runner]. What only some runs need counts as there.
+func (r *Runner) Lacking(ctx context.Context, rev *Revision) (string, error) {
+	account := rev.Policy.Account()
+	if account == (rights.Account{}) {
+		return "", nil // it acts as the host
+	}
+	resources, err := r.lookUp(ctx, rev)
+	if err != nil {
+		return "", err
+	}
+	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	rules := rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of)
+	rules = slices.DeleteFunc(rules, func(rule rights.Rule) bool {
+		return rule.OnlyIf != "" || !slices.ContainsFunc(rev.Manifest.Controllers, func(c abi.Controller) bool {
+			primary, known := resources[c.For.Kind]
+			return known && rule.Group == primary.GVR.Group && rule.Resource == primary.GVR.Resource
+		})
+	})
+	lacks, err := r.lackingOfAccount(ctx, account, rules)
+	if at := slices.IndexFunc(lacks, func(l lack) bool { return !l.isNone() }); err == nil && at >= 0 {
+		return lacks[at].text(), nil
+	}
+	return "", err
 }
 
 // allowRequested returns the revision with what its manifest asks for in its policy, and logs

@@ -147,11 +147,11 @@ func (v *rightsReview) lacks(rule int) bool {
 // look returns what is missing. What the account lacks is what was found last while the host
 // lacks the right to ask.
 func (v *rightsReview) look(ctx context.Context) (missing []lack, err error) {
-	missing, err = v.lacking(ctx, rights.Account{}, v.ofHost)
+	missing, err = v.runner.lacking(ctx, rights.Account{}, v.ofHost)
 	if err != nil {
 		return nil, err
 	}
-	ofAccount, err := v.lackingOfAccount(ctx)
+	ofAccount, err := v.runner.lackingOfAccount(ctx, v.account, v.ofAccount)
 	switch {
 	case err == nil:
 		v.lastOfAccount = ofAccount
@@ -162,24 +162,24 @@ func (v *rightsReview) look(ctx context.Context) (missing []lack, err error) {
 }
 
 // lackingOfAccount is lacking, after the lack of the account itself.
-func (v *rightsReview) lackingOfAccount(ctx context.Context) (missing []lack, err error) {
+func (r *Runner) lackingOfAccount(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
 	missing = []lack{{}}
-	err = v.runner.Access.Exists(ctx, v.account)
+	err = r.Access.Exists(ctx, account)
 	if gone, is := errors.AsType[*access.MissingAccountError](err); is {
 		missing[0].account = gone.Error()
 	} else if err != nil {
 		return nil, err
 	}
-	rules, err := v.lacking(ctx, v.account, v.ofAccount)
-	return append(missing, rules...), err
+	ofRules, err := r.lacking(ctx, account, rules)
+	return append(missing, ofRules...), err
 }
 
 // lacking returns a lack for each rule of an account, or of the host for the zero Account.
-func (v *rightsReview) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
+func (r *Runner) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
 	for _, rule := range rules {
 		l := lack{onlyIf: rule.OnlyIf, right: explain.Right{User: access.UserOf(account), Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}}
 		for _, verb := range rule.Verbs {
-			allowed, err := v.runner.Access.Review(ctx, account, access.Action{
+			allowed, err := r.Access.Review(ctx, account, access.Action{
 				Verb: verb, Group: rule.Group, Resource: rule.Resource, Subresource: rule.Subresource, Namespace: rule.Namespace, Name: rule.Name,
 			})
 			if err != nil {
