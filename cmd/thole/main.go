@@ -40,16 +40,24 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var misuse *usageError
+	var logged loggedError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &logged):
+		return 1
 	case errors.As(err, &misuse):
 		fmt.Fprintf(stderr, "thole: %s\nRun '%s --help' for usage.\n", sanitize.Lines(err.Error()), misuse.command)
 		return 2
 	default:
-		fmt.Fprintf(stderr, "thole: %s%s\n", sanitize.Lines(err.Error()), advice(err)) // it may quote objects and servers
+		fmt.Fprintf(stderr, "thole: %s\n", errorText(err))
 		return 1
 	}
+}
+
+// errorText returns an error for people, with what to do about it.
+func errorText(err error) string {
+	return sanitize.Lines(err.Error()) + advice(err) // it may quote objects and servers
 }
 
 // advice returns what to do about an error whose text does not state it.

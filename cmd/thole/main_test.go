@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -50,6 +51,21 @@ func TestCredentialsThatAreNotAccepted(t *testing.T) {
 	code := execute(t.Context(), []string{"finalizers", "demo", "--kubeconfig", file}, io.Discard, &said)
 	if code != 1 || !strings.HasSuffix(said.String(), "; renew the credentials in the kubeconfig, or the token of the service account\n") {
 		t.Errorf("exit code %d: %s", code, said.String())
+	}
+}
+
+// Whoever collects the log of a host must find there why it has ended.
+func TestTheErrorThatEndsAHostIsALineOfItsLog(t *testing.T) {
+	for format, want := range map[string]string{
+		"json": `"@level":"error","@message":"the host has ended with an error","@module":"thole",`,
+		"text": "thole: ",
+	} {
+		var said strings.Builder
+		code := execute(t.Context(), []string{"run", "--plugins", "d", "--kubeconfig", "none\"x", "--log-format", format}, io.Discard, &said)
+		if text := said.String(); code != 1 || !strings.Contains(text, want) || !strings.Contains(text, "none") || strings.Count(text, "\n") != 1 ||
+			json.Valid([]byte(text)) != (format == "json") {
+			t.Errorf("%s: exit code %d: %s", format, code, text)
+		}
 	}
 }
 

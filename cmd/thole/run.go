@@ -84,11 +84,20 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	telemetry.BridgeKubernetes(logger)
 	cluster, err := f.cluster()
-	if err != nil {
-		return err
+	if err == nil {
+		err = serve(cmd, config, cluster, logger)
 	}
-	return serve(cmd, config, cluster, logger)
+	if err != nil && f.logFormat == "json" { // whoever reads the log reads nothing else
+		logger.Error("the host has ended with an error", "error", errorText(err))
+		return loggedError{err}
+	}
+	return err
 }
+
+// loggedError is an error that the log has.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
 
 func serve(cmd *cobra.Command, config config.Config, cluster *rest.Config, logger hclog.Logger) error {
 	// Before the start, during which a SIGHUP must not end the process.

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -66,11 +65,7 @@ func guestLine(message []byte) (text string, fields []any) {
 // guestField prefixes the name of a field that the host sets itself, so that a
 // guest cannot forge it.
 func guestField(name string) string {
-	switch name {
-	case "plugin", "controller", "object", "revision", "reconcileID", "event":
-		return "guest." + name
-	}
-	if strings.HasPrefix(name, "@") { // the fields of hclog
+	if events.IsLogField(name) {
 		return "guest." + name
 	}
 	return name

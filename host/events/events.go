@@ -6,6 +6,7 @@
 package events
 
 import (
+	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -46,6 +47,16 @@ type Func func(Event)
 
 // Observe implements [Observer].
 func (f Func) Observe(e Event) { f(e) }
+
+// IsLogField reports whether a field of the log is the host's own: what line it is, and about what.
+// In lines of plugins and libraries such a name has a prefix.
+func IsLogField(name string) bool {
+	switch name {
+	case "event", "plugin", "controller", "object", "revision", "reconcileID":
+		return true
+	}
+	return strings.HasPrefix(name, "@") // of the logger
+}
 
 // Revision identifies a plugin at one digest and under one policy.
 type Revision struct {

@@ -69,7 +69,7 @@ func (l *eventLog) Observe(event events.Event) {
 		}
 	case events.PluginRolledBack:
 		l.plugins.Error("plugin rolled back, the new revision fails for more objects than the previous one",
-			append(revision("PluginRolledBack", e.From), "to", e.To.Number, "reason", e.Reason)...)
+			append(revision("PluginRolledBack", e.From), "toRevision", e.To.Number, "reason", e.Reason)...)
 	case events.PluginStopped:
 		if !e.Ran {
 			return // it was refused or waited, which has a line of its own

@@ -20,7 +20,7 @@ type LogConfig struct {
 }
 
 // NewLogger returns the root logger. Each line has the fields @timestamp, @level,
-// @module and @message, and the key-value pairs of the call.
+// @module and @message, and the names and values of the call, in the form of the schema.
 func NewLogger(c LogConfig) (hclog.Logger, error) {
 	level := hclog.LevelFromString(c.Level)
 	if level == hclog.NoLevel {
@@ -29,14 +29,14 @@ func NewLogger(c LogConfig) (hclog.Logger, error) {
 	if c.Format != "json" && c.Format != "text" {
 		return nil, fmt.Errorf("log format %q: not one of json, text", c.Format)
 	}
-	return hclog.New(&hclog.LoggerOptions{
+	return schemaLogger{hclog.New(&hclog.LoggerOptions{
 		Name:       "thole",
 		Level:      level,
 		Output:     c.Output,
 		JSONFormat: c.Format == "json",
 
 		IndependentLevels: true, // for LogEvents
-	}), nil
+	})}, nil
 }
 
 // BridgeKubernetes makes klog and slog write to logger, which client-go logs
@@ -63,7 +63,7 @@ func (s *logrSink) Info(v int, message string, pairs ...any) {
 	if strings.HasPrefix(message, unsolicited) {
 		message = unsolicited
 	}
-	s.logger.Log(levelOf(v), message, pairs...)
+	s.logger.Log(levelOf(v), message, libraryFields(pairs)...)
 }
 
 // unsolicited is how net/http begins to log what a server sends behind its answer. What follows are
@@ -71,14 +71,11 @@ func (s *logrSink) Info(v int, message string, pairs ...any) {
 const unsolicited = "Unsolicited response received on idle HTTP channel"
 
 func (s *logrSink) Error(err error, message string, pairs ...any) {
-	if err != nil {
-		pairs = append(pairs, "error", err)
-	}
-	s.logger.Error(message, pairs...)
+	s.logger.Error(message, append(libraryFields(pairs), "error", err)...)
 }
 
 func (s *logrSink) WithValues(pairs ...any) logr.LogSink {
-	return &logrSink{logger: s.logger.With(pairs...)}
+	return &logrSink{logger: s.logger.With(libraryFields(pairs)...)}
 }
 
 func (s *logrSink) WithName(name string) logr.LogSink {

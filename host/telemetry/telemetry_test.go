@@ -12,11 +12,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -112,6 +116,60 @@ func TestWhatIsBehindAnAnswerIsNotLogged(t *testing.T) {
 	await.Until(t, "net/http has logged it", func() bool { return out.String() != "" })
 	if text := out.String(); !strings.Contains(text, unsolicited) || strings.Contains(text, "token") {
 		t.Errorf("logged %s", text)
+	}
+}
+
+// Whoever writes a line, and whatever the type of its values is.
+func TestEveryLineHasTheSchema(t *testing.T) {
+	var missing *apierrors.StatusError
+	out := &lockedBuffer{}
+	logger, err := NewLogger(LogConfig{Level: "debug", Format: "json", Output: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	library := logr.New(&logrSink{logger: logger.Named("client-go")})
+	write := map[string]func(){
+		"values":  func() { logger.Named("a").With("d", time.Minute).Info("m", "s", "x", "n", 1, "b", true) },
+		"error":   func() { logger.Warn("m", "error", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p")) },
+		"nothing": func() { logger.Debug("m", "error", error(nil), "none", missing) },
+		"lists": func() {
+			logger.Error("m", "reasons", []abi.Reason{abi.ReasonOwned}, "times", []time.Duration{time.Second})
+		},
+		"structs": func() {
+			logger.Info("m", "kind", abi.Kind{APIVersion: "v1", Kind: "Pod"}, "at", time.Unix(0, 0), "map", map[string]int{"a": 1})
+		},
+		"library": func() {
+			library.WithValues("object", 1).Info("m", "event", &corev1.Event{Reason: "R"}, "after", time.Second)
+			library.Error(errors.New("e"), "m", "plugin", corev1.Event{})
+		},
+	}
+	want := map[string]string{
+		"values":  `"b":true,"d":"1m0s","n":1,"s":"x"`,
+		"error":   `"error":"pods \"p\" not found"`,
+		"nothing": `"none":"\u003cnil\u003e"`,
+		"lists":   `"reasons":["owned"],"times":["1s"]`,
+		"structs": `"at":"1970-01-01T00:00:00Z","kind":"v1 Pod","map":"map[a:1]"`,
+		"library": `"after":"1s","library.event":"`,
+	}
+	for name, log := range write {
+		t.Run(name, func(t *testing.T) {
+			out.Reset()
+			log()
+			for line := range strings.Lines(out.String()) {
+				var fields map[string]any
+				if err := json.Unmarshal([]byte(line), &fields); err != nil {
+					t.Fatal(err)
+				}
+				for field, value := range fields {
+					if _, is := value.(map[string]any); is || value == nil || field == "event" || field == "plugin" {
+						t.Errorf("%q is %v in %s", field, value, line)
+					}
+				}
+			}
+			if text := out.String(); !strings.Contains(text, want[name]) {
+				t.Errorf("%s\ndoes not have %s", text, want[name])
+			}
+		})
 	}
 }
 

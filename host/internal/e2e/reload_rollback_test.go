@@ -90,7 +90,7 @@ func (r *reloaded) expectRolledBack(mark, times int) {
 	}
 	r.t.Log(s.LastError)
 	lines := r.host.Log.Since(mark).Events("PluginRolledBack", "plugin", name)
-	if len(lines) != 1 || lines[0]["to"] != float64(s.Revision) || lines[0].String("reason") == "" {
+	if len(lines) != 1 || lines[0]["toRevision"] != float64(s.Revision) || lines[0].String("reason") == "" {
 		r.t.Errorf("the rollback to revision %d is logged as %v", s.Revision, lines)
 	}
 	await.Until(r.t, "the rollback is counted", func() bool {

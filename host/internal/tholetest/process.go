@@ -103,7 +103,7 @@ func Run(tb testing.TB, cmd *exec.Cmd) (*Process, error) {
 }
 
 // Stop ends the process by SIGTERM. It returns an error if the process did not
-// exit with 0 or had a data race. A second call, also after Kill, does nothing.
+// exit with 0, had a data race, or wrote a line that does not have the schema of the log. A second call, also after Kill, does nothing.
 func (p *Process) Stop() (err error) {
 	p.stop.Do(func() {
 		p.Signal(syscall.SIGTERM)
@@ -112,18 +112,18 @@ func (p *Process) Stop() (err error) {
 		if <-p.done; p.err != nil {
 			err = fmt.Errorf("thole exited: %w:\n%s", p.err, p.Log.Tail(20))
 		}
-		err = errors.Join(err, p.dataRace())
+		err = errors.Join(err, p.dataRace(), checkTypes(p.Log.Since(0)))
 	})
 	return err
 }
 
 // Kill ends the process by SIGKILL. It returns an error if the process had a data
-// race. A second call, also after Stop, does nothing.
+// race, or wrote a line that does not have the schema of the log. A second call, also after Stop, does nothing.
 func (p *Process) Kill() (err error) {
 	p.stop.Do(func() {
 		p.Signal(syscall.SIGKILL)
 		<-p.done
-		err = p.dataRace()
+		err = errors.Join(p.dataRace(), checkTypes(p.Log.Since(0)))
 	})
 	return err
 }
