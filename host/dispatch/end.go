@@ -92,6 +92,7 @@ func (r *run) report() events.RunEnded {
 		Next:        d.Next.Soonest(),
 		Fuel:        r.returned.Usage.Fuel,
 		MemoryBytes: r.returned.Usage.MemoryBytes,
+		Repeated:    d.Uncounted,
 		Failure:     events.Failure{Class: d.Class, Reason: d.Reason, Message: d.Message},
 	}
 	if r.guestFault != nil {

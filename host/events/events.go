@@ -233,6 +233,9 @@ type (
 		MemoryBytes uint64
 		// Next is when the object runs again without a trigger; 0: never.
 		Next time.Duration
+		// Repeated is set for a failure that is a race with somebody else, who has changed or deleted
+		// what the run wrote to, or a read that came too early. The run counts for nothing.
+		Repeated bool
 		// Muted is set for a wait or failure beyond what the plugin may cause to
 		// be logged: it is not logged.
 		Muted bool

@@ -149,6 +149,9 @@ func keeping(running *events.Revision) string {
 
 func (l *eventLog) runEnded(e events.RunEnded) {
 	level, text := runLine(e.Failure.Class)
+	if e.Repeated {
+		level, text = hclog.Debug, "the run is repeated"
+	}
 	if e.Muted || !l.logs(e.Plugin, level) {
 		return // most runs succeed, and their fields are not needed then
 	}

@@ -22,6 +22,8 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 	ended := func(f events.Failure) events.RunEnded {
 		return events.RunEnded{Run: run, Result: "r", Failure: f, Duration: 1500 * time.Microsecond, Reasons: []abi.Reason{abi.ReasonOwned}, Writes: 3, Attempt: 4, Fuel: 5, MemoryBytes: 6}
 	}
+	repeated := ended(events.Failure{Class: abi.ClassRetry, Reason: "R", Message: "m"})
+	repeated.Repeated = true
 	muted, scheduled := ended(events.Failure{Class: abi.ClassWaiting}), ended(events.Failure{})
 	muted.Muted, scheduled.Next = true, time.Minute
 	ofRun := func(event string, more map[string]any) map[string]any {
@@ -53,6 +55,7 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 			map[string]any{"event": "CloudEventsDropped", "plugin": "p", "sink": "s", "reason": "full", "why": "w", "events": 7},
 		},
 		"wait beyond the allowance": {event: muted},
+		"run that is repeated":      {repeated, hclog.Debug, ofEnded(map[string]any{"class": abi.ClassRetry, "reason": "R", "message": "m"})},
 		"run that failed": {
 			ended(events.Failure{Class: abi.ClassRetry, Reason: "R", Message: "m"}), hclog.Warn,
 			ofEnded(map[string]any{"class": abi.ClassRetry, "reason": "R", "message": "m"}),
