@@ -28,6 +28,13 @@ func (s *session) apply(ctx context.Context, a plannedApply) error {
 		return err
 	}
 	defer unlock()
+	if !a.owned {
+		end, err := s.turns.take(ctx, a.id())
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	switch {
 	case a.alone:
 		return s.adopt(ctx, a)
@@ -132,10 +139,10 @@ func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Obje
 	}
 	refused := s.sendApply(ctx, a, have, applyOptions{force: force, version: version})
 	err = refused
-	if refused != nil && adopts {
-		err = s.adoptAgain(ctx, a, have, refused)
+	if refused != nil && have != nil && (adopts || !a.owned) {
+		err = s.applyAgain(ctx, a, have, refused)
 	}
-	// What adoptAgain has tried again has been replaced there, if it was to be.
+	// What applyAgain has tried again has been replaced there, if it was to be.
 	if refused != nil && have != nil && a.replace && errors.Is(err, refused) {
 		return s.replace(ctx, a, refused)
 	}
@@ -224,7 +231,7 @@ type plannedApply struct {
 	create     bool // the object is only created (create.go)
 	replace    bool // it is created anew if it cannot be changed (replace.go)
 	alone      bool // the object is only adopted
-	attempts   int8 // how often an adoption was refused
+	attempts   int8 // how often an adoption, or a write to a shared object, was refused
 	managed    bool // the object is labelled as the plugin's
 	unselected bool // the cache did not have the object, but could not have every one
 }

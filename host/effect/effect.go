@@ -49,6 +49,7 @@
 //	create.go     applies that only create an object
 //	replace.go    applies that delete an object and create it anew if it cannot be changed
 //	shared.go     objects that several primaries apply fields of
+//	turns.go      one after the other
 //	prune.go      deleting what a controller has created and does not name any more
 //	release.go    giving up the fields of a primary on such an object
 //	handover.go   handing the fields of a manager over to another one
@@ -225,6 +226,7 @@ type Performer struct {
 type recorded struct {
 	memory    memory
 	shares    shares
+	turns     turns // to write to shared objects
 	pruned    prunedFields
 	labelling labelling
 	quota     quota
@@ -234,7 +236,7 @@ type recorded struct {
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config, recorded: &recorded{adopting: make(chan struct{}, 1)}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
+	p := &Performer{Config: config, recorded: &recorded{adopting: make(chan struct{}, 1), turns: newTurns()}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}

@@ -78,6 +78,11 @@ type release struct {
 // perform returns released if there is nothing to release any more. It sends
 // nothing that could create the object, or change another one of its name.
 func (r release) perform(ctx context.Context) (released bool, err error) {
+	end, err := r.turns.take(ctx, objectIDOf(r.kind, r.key))
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	annotation := r.sharedAnnotation(r.controller, r.primary)
 	if have, _ := r.Store.Get(r.kind, r.key); !r.all && have != nil && isOnlyCreator(have.Annotations, annotation) {
 		return false, nil

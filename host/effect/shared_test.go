@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -295,4 +297,37 @@ func TestAPrimaryThatGoesIsNotWrittenForItsOwnFields(t *testing.T) {
 	w.wire.take()
 	w.releases(w.Release(t.Context(), p, true))
 	w.expectSent()
+}
+
+// Primaries that share an object do not make each other fail, whether the object exists and whether
+// the cache has seen what the others have written.
+func TestPrimariesThatShareAnObjectWriteOneAfterTheOther(t *testing.T) {
+	for name, lease := range map[string]Lease{"alone": nil, "with a Lease": &testLease{refuse: new(atomic.Bool)}} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, func(c *Config) { c.Lease = lease })
+			if w.live(configMap, "c") != nil {
+				w.remove(configMap, "c")
+			}
+			var names []string
+			for i := range 24 {
+				names = append(names, fmt.Sprint("s", i))
+			}
+			primaries := w.sharers(names...)
+			for _, value := range []string{"1", "2"} {
+				var all sync.WaitGroup
+				for i, p := range primaries {
+					all.Go(func() {
+						if _, failure := w.PerformIntents(t.Context(), p, data(names[i]+"="+value)); failure != nil {
+							t.Errorf("%s: %v", names[i], failure)
+						}
+					})
+				}
+				all.Wait()
+				w.seen(configMap, "c")
+			}
+			if have := w.live(configMap, "c"); sharers(have.Annotations) != 24 || strings.Count(field(have, "data"), `:"2"`) != 24 {
+				t.Errorf("the object is %s", have.Raw)
+			}
+		})
+	}
 }
