@@ -162,6 +162,9 @@ func (w *webhooks) problem(plugin string, offers bool) string {
 	case w == nil:
 		return ""
 	}
+	if expired := expired(w.keeper.Expires(), time.Now(), w.keeper.Err()); offers && expired != "" {
+		return expired
+	}
 	if problem, known := w.registrar.Problem(plugin); known || !offers {
 		return problem
 	}
@@ -169,6 +172,19 @@ func (w *webhooks) problem(plugin string, offers bool) string {
 		return notRegistered + ": " + err.Error()
 	}
 	return notRegistered
+}
+
+// expired returns that the certificate has expired, and why there is no other one; "" if it has not, or
+// there has been none.
+func expired(at, now time.Time, err error) string {
+	if at.IsZero() || now.Before(at) {
+		return ""
+	}
+	text := "the certificate of the host has expired at " + at.UTC().Format(time.RFC3339) + ", so that the API server cannot ask it"
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	return text
 }
 
 // certified returns why there is no certificate yet, nil if there is one.

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -29,5 +31,21 @@ func TestWhatIsNotReviewedIsTold(t *testing.T) {
 	w := &webhooks{registrar: webhook.NewRegistrar(webhook.RegistrarConfig{}), keeper: certificates.NewKeeper(certificates.KeeperConfig{Namespace: "n", Name: "s"})}
 	if got := w.problem("p", true); !strings.HasPrefix(got, notRegistered+": ") || w.problem("quiet", false) != "" {
 		t.Errorf("before there is a certificate the problem is %q", got)
+	}
+}
+
+// It is no line of the log alone: /plugins and the page have it as long as it lasts.
+func TestACertificateThatHasExpiredIsAProblem(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for now, want := range map[time.Time]string{
+		at.Add(-time.Second): "",
+		at:                   "expired at 2026-11-20T10:00:00Z, so that the API server cannot ask it: no right",
+	} {
+		if got := expired(at, now, errors.New("no right")); (got == "") != (want == "") || !strings.HasSuffix(got, want) {
+			t.Errorf("at %s: %q", now, got)
+		}
+	}
+	if got := expired(time.Time{}, at, nil); got != "" {
+		t.Errorf("without one: %q", got)
 	}
 }

@@ -196,6 +196,9 @@ func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sa
 		p.WebhookProblem = h.webhooks.problem(s.Name, offers[s.Name])
 		if g, loaded := guests[s.Name]; loaded {
 			p.Sandbox = &status.Sandbox{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
+			if err := h.sandbox.CacheProblem(); err != nil {
+				p.CacheProblem = "the compile cache cannot be written: " + err.Error()
+			}
 		}
 		broken := p.Breaker != nil && p.Breaker.State != dispatch.BreakerClosed
 		if broken && (s.State == catalog.Running || s.State == catalog.Degraded) {
@@ -221,6 +224,7 @@ func (h *Host) guestStats() map[string]sandbox.Stats {
 type stageCollector struct {
 	memory  func() sandbox.MemoryStats
 	slots   func() sandbox.SlotStats
+	compile func() error // why compiled plugins cannot be kept on disk
 	kinds   func() []cache.Stats
 	follows func() []cache.Following
 	cached  func() cache.Memory
@@ -239,6 +243,7 @@ func (stageCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements [prometheus.Collector].
 func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	collectSandbox(ch, c.memory(), c.slots())
+	gauge(ch, "thole_compile_cache_failing", "1 while the compile cache cannot be written, so that plugins are compiled again at each start; 0 otherwise.", oneIf(c.compile() != nil), nil)
 	for _, s := range c.kinds() {
 		kind := prometheus.Labels{"kind": s.Kind.String()}
 		gauge(ch, "thole_cache_objects", "Objects in the cache by kind.", s.Objects, kind)

@@ -162,8 +162,9 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		plugins: func(map[string]runner.Status, map[string]sandbox.Stats) []status.Plugin {
 			return []status.Plugin{{Status: catalog.Status{Name: "p", State: catalog.Standby}}}
 		},
-		memory: func() sandbox.MemoryStats { return memory },
-		slots:  func() sandbox.SlotStats { return slots },
+		memory:  func() sandbox.MemoryStats { return memory },
+		slots:   func() sandbox.SlotStats { return slots },
+		compile: func() error { return errors.New("the disk is full") },
 		kinds: func() []cache.Stats {
 			return []cache.Stats{{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Objects: 3, Bytes: 300, Restores: 2}}
 		},
@@ -200,6 +201,7 @@ thole_cache_handlers metrics.k8s.io/v1beta1 NodeMetrics 0
 thole_cache_handlers v1 Pod 3
 thole_cache_objects v1 Pod 3
 thole_cache_restores_total v1 Pod 2
+thole_compile_cache_failing 1
 thole_daemons p 9
 thole_daemons q 0
 thole_guest_memory_bytes 10

@@ -186,6 +186,9 @@ type MemoryStats = memory.Stats
 // Memory returns the state of the memory that guests share.
 func (s *Sandbox) Memory() MemoryStats { return s.memory.Stats() }
 
+// CacheProblem returns why compiled plugins cannot be kept on disk, nil if they can.
+func (s *Sandbox) CacheProblem() error { return s.store.Problem() }
+
 // SlotStats describes the execution slots.
 type SlotStats = schedule.Stats
 

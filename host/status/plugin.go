@@ -33,6 +33,9 @@ type Plugin struct {
 	// WebhookProblem is why the API server does not ask the plugin for reviews and
 	// conversions as it is to; "" if it does or need not.
 	WebhookProblem string `json:"webhookProblem,omitempty"`
+	// CacheProblem is why the compiled code of the plugin may be missing on disk, so that it is compiled
+	// again at each start of the host; "" if it is there.
+	CacheProblem string `json:"cacheProblem,omitempty"`
 	// Daemons is how many daemons of the plugin run.
 	Daemons int `json:"daemons,omitempty"`
 	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
@@ -64,6 +67,9 @@ func (p *Plugin) Problem() string {
 	problems = append(problems, p.MissingRights...)
 	if p.WebhookProblem != "" {
 		problems = append(problems, p.WebhookProblem)
+	}
+	if p.CacheProblem != "" {
+		problems = append(problems, p.CacheProblem)
 	}
 	if p.WaitsFor != "" {
 		problems = append(problems, "waits for "+p.WaitsFor)

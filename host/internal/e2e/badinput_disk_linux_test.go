@@ -27,6 +27,12 @@ func TestPluginRunsWhenTheDiskOfTheCompileCacheIsFull(t *testing.T) {
 		!strings.Contains(warnings[0].String("error"), syscall.ENOSPC.Error()) {
 		t.Errorf("one full disk is logged as %v", warnings)
 	}
+	if problem := p.Plugin("podmanager").CacheProblem; !strings.Contains(problem, syscall.ENOSPC.Error()) {
+		t.Errorf("/plugins has the problem %q", problem)
+	}
+	if n := p.Metrics().Sum("thole_compile_cache_failing"); n != 1 {
+		t.Errorf("thole_compile_cache_failing is %v", n)
+	}
 	p.stop()
 	p.expectNoErrors()
 }

@@ -68,6 +68,7 @@ type Plugin struct {
 	MissingRights    []string
 	WaitsFor         string
 	WebhookProblem   string
+	CacheProblem     string
 	Breaker          *Breaker // nil while no revision runs
 }
 

@@ -25,6 +25,7 @@ func openCache(ctx context.Context, config Config) (*disk, error) {
 		if !isWriteError(err) {
 			return d, err
 		}
+		config.problem.Store(&err)
 		config.Logger.Warn("compile cache cannot be written, compiling plugins anew at each start: make room, give the right to write, or name another directory in cacheDir of the configuration", "dir", config.Dir, "error", err)
 	}
 	d, err := openPrivate(ctx, config, os.TempDir())

@@ -1,6 +1,8 @@
 package native
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,18 +122,28 @@ func TestDirOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnwritableDirIsDoneWithout: a directory that was removed cannot be written,
+// TestUnwritableDirIsDoneWithout: a directory that is not there any more cannot be written,
 // like one on a full disk.
 func TestUnwritableDirIsDoneWithout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	logs := logtest.New(hclog.Info)
 	s := open(t, Config{Dir: dir, Logger: logs.Logger})
-	if err := os.RemoveAll(dir); err != nil {
+	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}
 	wantRun(t, compile(t, s, "key", 7), 7)
 	logs.ExpectNext(t, hclog.Warn, "dir", dir)
 	logs.ExpectNone(t)
+	if !errors.Is(s.Problem(), fs.ErrNotExist) {
+		t.Errorf("the problem is %v", s.Problem())
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.Rename(dir+"-away", dir)); err != nil {
+		t.Fatal(err)
+	}
+	wantRun(t, compile(t, s, "other", 8), 8)
+	if s.Problem() != nil {
+		t.Errorf("the problem is still %v", s.Problem())
+	}
 }
 
 // TestDirThatCannotBeCreatedIsReplaced by one that is removed with the store.
@@ -144,6 +156,9 @@ func TestDirThatCannotBeCreatedIsReplaced(t *testing.T) {
 	wantRun(t, m, 7)
 	logs.ExpectNext(t, hclog.Warn, "dir", dir)
 	logs.ExpectNone(t)
+	if s.Problem() == nil {
+		t.Error("there is no problem")
+	}
 	m.Close(t.Context())
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -156,9 +156,14 @@ func (d *disk) compile(ctx context.Context, job Job, wasm []byte, t *turn) (m Mo
 	for _, p := range places {
 		m, report, err = d.compileIn(ctx, p, job, wasm, t)
 		if !isWriteError(err) && !errors.Is(err, errUnsafe) || ctx.Err() != nil {
+			if p.path != "" && err == nil && !d.private {
+				d.config.problem.Store(nil)
+			}
 			break
 		}
 		if p.path != "" {
+			problem := err
+			d.config.problem.Store(&problem)
 			d.config.Logger.Warn("compile cache cannot be written, compiling the plugin without it: make room, or give the right to write", "dir", d.dir, "error", err)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"io/fs"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -63,6 +64,8 @@ type Config struct {
 	// Tune changes the configuration of the engine for code in memory, in
 	// benchmarks only. It may be nil.
 	Tune func(wazero.RuntimeConfig) wazero.RuntimeConfig
+
+	problem *atomic.Pointer[error] // see [Store.Problem]
 }
 
 // Prepare verifies a module and returns the module to compile in its place. The
@@ -111,11 +114,21 @@ type Store struct {
 func Open(ctx context.Context, config Config) (*Store, error) {
 	config.Timeout = cmp.Or(config.Timeout, time.Minute)
 	config.Bytes = cmp.Or(config.Bytes, defaultBytes)
+	config.problem = &atomic.Pointer[error]{}
 	d, err := openCache(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open compile cache: %w", err)
 	}
 	return &Store{config: config, disk: d, queue: newQueue(runtime.GOMAXPROCS(0), config.CompilerMemory)}, nil
+}
+
+// Problem returns why Dir could not be written when something was to be kept there last; nil if it
+// could.
+func (s *Store) Problem() error {
+	if err := s.config.problem.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Close frees the engine. All modules must have been closed.
