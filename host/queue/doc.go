@@ -8,10 +8,10 @@
 // # Guarantees
 //
 //   - A key that [Queue.Next] returned is not returned again before
-//     [Queue.Done] or [Queue.PutBack] was called for it.
+//     [Queue.Done], [Queue.PutBack] or [Queue.Hold] was called for it.
 //   - Once [Queue.Add] has returned, the key is going to be returned by
 //     [Queue.Next] at least once, except for a resync or status reason during a
-//     backoff (see below). If the key is running, it runs again afterwards.
+//     backoff (see below), and not while it is held. If the key is running, it runs again afterwards.
 //   - A key has at most one deadline. [Queue.Done] sets or clears it, and the
 //     start of a run clears it: every run decides anew when the next one is due.
 //   - The same is true of the time of the key's next timer. It makes the key due even
@@ -67,5 +67,8 @@
 // has aged below, and only the fourth of a crowd has to let an aged key go first.
 //
 // [Queue.PutBack] returns a key to the place that it was taken from, with its age
-// and with everything that was added for it meanwhile.
+// and with everything that was added for it meanwhile. [Queue.Hold] does the same for a
+// key that may not run yet, and lets those behind it pass: it is due, and counts as
+// waiting, but Next does not return it before it is released. Which keys may run is for
+// the caller to decide.
 package queue

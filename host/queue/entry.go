@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/list"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -49,9 +48,9 @@ func ruleOf(reason abi.Reason) rule {
 type entry struct {
 	key Key
 
-	running   bool         // returned by Next, and neither Done nor PutBack was called
-	takenFrom lane         // by Next
+	running   bool         // returned by Next, and neither Done, PutBack nor Hold was called
 	forgotten bool         // the object was deleted during the run
+	takenFrom lane         // by Next
 	deferred  []abi.Reason // reasons that obey a backoff and came during the run
 
 	own time.Time // when an own change that came during the run makes the key due; zero: none
@@ -77,11 +76,9 @@ type entry struct {
 	// Queue.mu. It is set before the entry is added to the workqueue.
 	wanted atomic.Int32
 
-	// State of [priorityQueue], guarded by the lock of the workqueue.
-	pushFront bool // the next Push puts it to the front, with its former age
-	listed    lane
-	element   *list.Element
-	dueSince  time.Time
+	position // in the workqueue, whose lock guards it
+
+	held *held // not nil: the key is due, and Next does not return it
 }
 
 func (e *entry) lane() lane     { return lane(e.wanted.Load()) }
@@ -160,9 +157,10 @@ func (e *entry) waits(now time.Time) outcome.Next {
 	return next
 }
 
-// putBack makes a running key due again, with what was added meanwhile.
-func (e *entry) putBack(item Item, now time.Time) {
-	added := e.reasons
+// putBack ends the run of a key that was not run. It has its reasons again, with what was added
+// meanwhile, and is due in the lane that is returned.
+func (e *entry) putBack(item Item, now time.Time) lane {
+	added, deferred, l := e.reasons, e.deferred, e.takenFrom
 	e.running, e.forgotten, e.deferred, e.pushFront = false, false, nil, true
 	e.outageEnded, e.own = false, time.Time{}
 	e.reasons, e.resetTries = item.Reasons, e.resetTries || item.ResetTries
@@ -172,6 +170,11 @@ func (e *entry) putBack(item Item, now time.Time) {
 	for _, reason := range added {
 		e.addReason(reason, rule{})
 	}
+	for _, reason := range deferred {
+		e.addReason(reason, ruleOf(reason))
+		l = max(l, min(ruleOf(reason).lane, repeated))
+	}
+	return l
 }
 
 // end marks a running key as idle, with a deadline unless it awaits a change, and with

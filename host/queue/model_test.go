@@ -19,9 +19,9 @@ import (
 type model struct {
 	now    time.Time
 	keys   map[queue.Key]*modelKey
-	last   int    // the place of the last key in any lane
-	first  int    // the place of the first key in any lane
-	inARow [4]int // keys of a lane that were returned while keys of lower lanes waited
+	last   int                // the place of the last key in any lane
+	first  int                // the place of the first key in any lane
+	inARow map[string]*[4]int // keys of a lane that were returned while keys of lower lanes waited, by group; "" for those that are not held
 }
 
 const (
@@ -39,6 +39,7 @@ var lanes = map[abi.Reason]int{
 
 type modelKey struct {
 	running, due           bool
+	group                  string    // in which it is held; "": it is not
 	lane, place            int       // place: in the lane; keys with the same place are in any order
 	since                  time.Time // it is due
 	reasons                []abi.Reason
@@ -215,7 +216,7 @@ func (m *model) fire(k *modelKey) (fired bool) {
 
 func (m *model) start(key queue.Key) (reasons []abi.Reason, reset bool, waits outcome.Next) {
 	k := m.keys[key]
-	m.count(k.lane)
+	m.count("", k.lane)
 	reasons, reset = k.reasons, k.reset
 	if !k.deadline.IsZero() {
 		waits = k.next
@@ -225,19 +226,80 @@ func (m *model) start(key queue.Key) (reasons []abi.Reason, reset bool, waits ou
 	return reasons, reset, waits
 }
 
-// count counts the keys of a lane that were returned while keys of lower lanes
-// waited.
-func (m *model) count(lane int) {
+// count counts the keys of a lane that were returned or released while keys of lower
+// lanes waited.
+func (m *model) count(group string, lane int) {
+	inARow := m.inARowOf(group)
 	for l := fresh; l > lane; l-- {
-		m.inARow[l] = 0
+		inARow[l] = 0
 	}
-	m.inARow[lane]++
+	inARow[lane]++
 	for l := lane - 1; l >= 0; l-- {
-		if len(m.front(l)) > 0 {
+		if len(m.front(group, l)) > 0 {
 			return
 		}
 	}
-	m.inARow[lane] = 0
+	inARow[lane] = 0
+}
+
+func (m *model) inARowOf(group string) *[4]int {
+	if m.inARow[group] == nil {
+		m.inARow[group] = &[4]int{}
+	}
+	return m.inARow[group]
+}
+
+// hold is putBack, unless the key became due meanwhile.
+func (m *model) hold(item queue.Item, group string) (held bool) {
+	k := m.keys[item.Key]
+	if !k.due {
+		k.group = group
+	}
+	m.putBack(item)
+	if k.group != "" {
+		m.last++
+		k.place = m.last
+	}
+	return k.group != ""
+}
+
+// releaseFirst releases one of the keys that may be the first of a group.
+func (m *model) releaseFirst(key queue.Key) {
+	k := m.keys[key]
+	group := k.group
+	k.group = ""
+	m.count(group, k.lane)
+	m.first--
+	k.place = m.first
+	if len(m.held(group)) == 0 {
+		delete(m.inARow, group)
+	}
+}
+
+// releaseAll releases all keys. The order of those that became due at the same time is not defined.
+func (m *model) releaseAll() {
+	var all []*modelKey
+	for _, k := range m.keys {
+		if k.group != "" {
+			all = append(all, k)
+		}
+	}
+	slices.SortFunc(all, func(a, b *modelKey) int { return b.since.Compare(a.since) })
+	for i, k := range all {
+		if i == 0 || !k.since.Equal(all[i-1].since) {
+			m.first--
+		}
+		k.place = m.first
+		delete(m.inARow, k.group)
+		k.group = ""
+	}
+}
+
+func (m *model) held(group string) (keys []queue.Key) {
+	for l := range fresh + 1 {
+		keys = append(keys, m.inLane(group, l)...)
+	}
+	return keys
 }
 
 func (m *model) putBack(item queue.Item) {
@@ -303,17 +365,19 @@ func (m *model) forget(key queue.Key) {
 	}
 }
 
-// due lists the keys that may be taken.
+// due lists the keys that are due, also those that are held.
 func (m *model) due() (due []queue.Key) {
-	for l := range fresh + 1 {
-		due = append(due, m.inLane(l)...)
+	for key, k := range m.keys {
+		if k.due && !k.running {
+			due = append(due, key)
+		}
 	}
 	return due
 }
 
-func (m *model) inLane(lane int) (keys []queue.Key) {
+func (m *model) inLane(group string, lane int) (keys []queue.Key) {
 	for key, k := range m.keys {
-		if k.due && !k.running && k.lane == lane {
+		if k.due && !k.running && k.group == group && k.lane == lane {
 			keys = append(keys, key)
 		}
 	}
@@ -321,8 +385,8 @@ func (m *model) inLane(lane int) (keys []queue.Key) {
 }
 
 // front lists the first key of a lane; several if their order is not defined.
-func (m *model) front(lane int) (front []queue.Key) {
-	keys := m.inLane(lane)
+func (m *model) front(group string, lane int) (front []queue.Key) {
+	keys := m.inLane(group, lane)
 	for _, key := range keys {
 		if !slices.ContainsFunc(keys, func(other queue.Key) bool { return m.keys[other].place < m.keys[key].place }) {
 			front = append(front, key)
@@ -331,20 +395,23 @@ func (m *model) front(lane int) (front []queue.Key) {
 	return front
 }
 
-// next lists the keys that Next may return.
-func (m *model) next() []queue.Key {
+// next lists the keys that Next may return, or that may be the first of a group.
+func (m *model) next(group string) []queue.Key {
+	if m.ambiguous(group) {
+		return m.held(group)
+	}
 	lane := fresh
 	for ; lane > background; lane-- {
-		if len(m.front(lane)) > 0 && !(m.inARow[lane] >= 3 && m.agedBelow(lane)) {
+		if len(m.front(group, lane)) > 0 && !(m.inARowOf(group)[lane] >= 3 && m.agedBelow(group, lane)) {
 			break
 		}
 	}
-	return m.front(lane)
+	return m.front(group, lane)
 }
 
-func (m *model) agedBelow(lane int) bool {
+func (m *model) agedBelow(group string, lane int) bool {
 	for l, after := range []time.Duration{background: 10 * time.Second, timed: 10 * time.Second, repeated: 0} {
-		for _, key := range m.front(l) {
+		for _, key := range m.front(group, l) {
 			if l < lane && m.now.Sub(m.keys[key].since) >= after {
 				return true
 			}
@@ -355,9 +422,9 @@ func (m *model) agedBelow(lane int) bool {
 
 // ambiguous reports whether the age of the first key of a lane depends on an order
 // that is not defined.
-func (m *model) ambiguous() bool {
+func (m *model) ambiguous(group string) bool {
 	for l := range fresh + 1 {
-		front := m.front(l)
+		front := m.front(group, l)
 		if slices.ContainsFunc(front, func(k queue.Key) bool { return !m.keys[k].since.Equal(m.keys[front[0]].since) }) {
 			return true
 		}
@@ -404,10 +471,10 @@ type inBubble struct{ rapid.TB }
 func TestQueueBehavesLikeItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(inBubble{t}, func(t *rapid.T) {
-			s := &session{T: t, q: queue.New(queue.Config{}), m: &model{now: time.Now(), keys: map[queue.Key]*modelKey{}}, items: map[queue.Key]queue.Item{}}
+			s := &session{T: t, q: queue.New(queue.Config{}), m: &model{now: time.Now(), keys: map[queue.Key]*modelKey{}, inARow: map[string]*[4]int{}}, items: map[queue.Key]queue.Item{}}
 			defer s.q.ShutDown()
 			t.Repeat(map[string]func(*rapid.T){
-				"add": s.add, "add own": s.addOwn, "add plugin": s.addPlugin, "next": s.next, "done": s.done, "put back": s.putBack, "forget": s.forget, "advance": s.advance, "": s.check,
+				"add": s.add, "add own": s.addOwn, "add plugin": s.addPlugin, "next": s.next, "done": s.done, "put back": s.putBack, "hold": s.hold, "release": s.releaseFirst, "release all": s.releaseAll, "forget": s.forget, "advance": s.advance, "": s.check,
 			})
 		})
 	})
@@ -444,12 +511,9 @@ func (s *session) addPlugin(t *rapid.T) {
 }
 
 func (s *session) next(t *rapid.T) {
-	due := s.m.due()
+	due := s.m.next("")
 	if len(due) == 0 {
-		t.Skip("nothing is due")
-	}
-	if !s.m.ambiguous() {
-		due = s.m.next()
+		t.Skip("nothing may be taken")
 	}
 	item, _ := s.q.Next()
 	if !slices.Contains(due, item.Key) {
@@ -493,6 +557,34 @@ func (s *session) putBack(t *rapid.T) {
 	k := rapid.SampledFrom(running).Draw(t, "key")
 	s.q.PutBack(s.items[k])
 	s.m.putBack(s.items[k])
+}
+
+func (s *session) hold(t *rapid.T) {
+	running := s.m.running()
+	if len(running) == 0 {
+		t.Skip("nothing is running")
+	}
+	k, group := rapid.SampledFrom(running).Draw(t, "key"), rapid.SampledFrom(groups).Draw(t, "group")
+	if held, want := s.q.Hold(s.items[k], group), s.m.hold(s.items[k], group); held != want {
+		t.Fatalf("Hold returned %v for %s, want %v", held, k, want)
+	}
+}
+
+func (s *session) releaseFirst(t *rapid.T) {
+	group := rapid.SampledFrom(groups).Draw(t, "group")
+	want := s.m.next(group)
+	k, ok := s.q.ReleaseFirst(group)
+	if ok != (len(want) > 0) || ok && !slices.Contains(want, k) {
+		t.Fatalf("released %s %v, want one of %v", k, ok, want)
+	}
+	if ok {
+		s.m.releaseFirst(k)
+	}
+}
+
+func (s *session) releaseAll(*rapid.T) {
+	s.q.ReleaseAll()
+	s.m.releaseAll()
 }
 
 func (s *session) forget(t *rapid.T) {

@@ -52,11 +52,13 @@ type Queue struct {
 	idle    func() bool
 	work    *workqueue.Typed[*entry]
 	retries workqueue.CounterMetric // nil without metrics
+	depth   workqueue.GaugeMetric   // likewise
 
 	mu      sync.Mutex
 	keys    map[Key]*entry // every key that is running or waits for something
 	most    int            // keys that there have been since shrink
 	timers  timers
+	groups  map[string]*group // of keys that are held
 	stopped bool
 
 	rescheduled chan struct{} // capacity 1: the earliest timer has changed
@@ -69,15 +71,17 @@ func New(config Config) *Queue {
 	q := &Queue{
 		idle: config.Idle,
 		work: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[*entry]{
-			Name: config.Name, MetricsProvider: config.MetricsProvider, Queue: &priorityQueue{},
+			Name: config.Name, MetricsProvider: config.MetricsProvider, Queue: &priorityQueue[*entry]{},
 		}),
 		keys:        map[Key]*entry{},
+		groups:      map[string]*group{},
 		rescheduled: make(chan struct{}, 1),
 		stop:        make(chan struct{}),
 		timersDone:  make(chan struct{}),
 	}
 	if config.Name != "" && config.MetricsProvider != nil {
 		q.retries = config.MetricsProvider.NewRetriesMetric(config.Name)
+		q.depth = config.MetricsProvider.NewDepthMetric(config.Name)
 	}
 	go q.runTimers()
 	return q
@@ -179,7 +183,7 @@ func (q *Queue) AddBackground(key Key, reason abi.Reason) {
 }
 
 // Next blocks until a key is due and returns it. The caller must call
-// [Queue.Done] or [Queue.PutBack] for it. shutdown is true when the queue was
+// [Queue.Done], [Queue.PutBack] or [Queue.Hold] for it. shutdown is true when the queue was
 // shut down: no key is returned then.
 func (q *Queue) Next() (item Item, shutdown bool) {
 	for {
@@ -195,12 +199,12 @@ func (q *Queue) Next() (item Item, shutdown bool) {
 }
 
 // start starts the run of a key that the workqueue returned. ok is false if the
-// key is not due: that happens when its lane was raised between its removal
+// key is not due, or held: that happens when its lane was raised between its removal
 // from the workqueue and this call, which added it a second time.
 func (q *Queue) start(e *entry) (item Item, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !e.due || q.stopped {
+	if !e.due || e.held != nil || q.stopped {
 		return Item{}, false
 	}
 	item = Item{Key: e.key, Reasons: e.reasons, ResetTries: e.resetTries, Waits: e.waits(time.Now())}
@@ -248,13 +252,7 @@ func (q *Queue) PutBack(item Item) {
 	if e == nil || !e.running {
 		return
 	}
-	deferred, l := e.deferred, e.takenFrom
-	e.putBack(item, time.Now())
-	for _, reason := range deferred {
-		e.addReason(reason, ruleOf(reason))
-		l = max(l, min(ruleOf(reason).lane, repeated))
-	}
-	q.makeDue(e, l)
+	q.makeDue(e, e.putBack(item, time.Now()))
 	q.work.Done(e)
 	q.update(e)
 }
@@ -273,11 +271,19 @@ func (q *Queue) Forget(key Key) {
 	q.update(e)
 }
 
-// Len returns the number of keys that are due and not running.
-func (q *Queue) Len() int { return q.work.Len() }
+// Len returns the number of keys that are due and not running, with those that are held.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.work.Len()
+	for _, g := range q.groups {
+		n += g.Len()
+	}
+	return n
+}
 
 // ShutDown makes Next return no key any more: a restart lists every object
-// anyway. Done and PutBack may still be called for keys that are running.
+// anyway. Done, PutBack and Hold may still be called for keys that are running.
 func (q *Queue) ShutDown() {
 	q.mu.Lock()
 	if !q.stopped {
@@ -302,13 +308,17 @@ func (q *Queue) entry(key Key) *entry {
 	return e
 }
 
-// makeDue adds a key to the workqueue, or raises its lane there. Every key passes
-// here on its way to a worker. q.mu is held.
+// makeDue adds a key to the workqueue, or raises its lane there or in its group. Every key
+// passes here on its way to a worker. q.mu is held.
 func (q *Queue) makeDue(e *entry, l lane) {
 	if e.due && l <= e.lane() {
 		return
 	}
 	e.setLane(l)
+	if e.held != nil {
+		q.groups[e.held.group].Touch(e.held)
+		return
+	}
 	e.due = true
 	q.work.Add(e) // calls priorityQueue.Touch if it is there already
 }

@@ -22,6 +22,7 @@ type race struct {
 	*queue.Queue
 	versions, seen [8]atomic.Int64
 	busy           [8]atomic.Bool
+	holding        atomic.Bool // workers hold some of the keys that they take
 	runs           atomic.Int64
 }
 
@@ -48,11 +49,15 @@ func TestConcurrentAddsAreNeverLost(t *testing.T) {
 // round lets several writers race with the workers, waits for the longest
 // deadline and compares.
 func (r *race) round() {
+	r.holding.Store(true)
 	var writers sync.WaitGroup
 	for range 3 {
 		writers.Go(r.write)
 	}
 	writers.Wait()
+	r.holding.Store(false)
+	synctest.Wait()
+	r.ReleaseAll()
 	time.Sleep(time.Second) // fake time
 	synctest.Wait()
 	for i := range r.versions {
@@ -71,9 +76,17 @@ func (r *race) write() {
 			r.Forget(key(strconv.Itoa(i)))
 			r.Add(key(strconv.Itoa(i)), abi.ReasonPrimary) // it was created again
 		}
+		if rand.IntN(3) == 0 {
+			r.ReleaseFirst(groups[rand.IntN(len(groups))])
+		}
+		if rand.IntN(20) == 0 {
+			r.ReleaseAll()
+		}
 		runtime.Gosched()
 	}
 }
+
+var groups = []string{"x", "y"}
 
 func (r *race) work() {
 	for {
@@ -84,6 +97,12 @@ func (r *race) work() {
 		i, _ := strconv.Atoi(item.Name)
 		if !r.busy[i].CompareAndSwap(false, true) {
 			r.Errorf("%s runs twice at once", item.Key)
+		}
+		if r.holding.Load() && rand.IntN(3) == 0 {
+			runtime.Gosched()
+			r.busy[i].Store(false)
+			r.Hold(item, groups[rand.IntN(len(groups))])
+			continue
 		}
 		r.runs.Add(1)
 		r.seen[i].Store(r.versions[i].Load())
