@@ -1,23 +1,31 @@
 package dispatch
 
 import (
-	"context"
+	"container/list"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/thole-dev/thole/host/queue"
 )
 
 // Breaker is the circuit breaker of one revision of a plugin, shared by its
-// controllers. While the plugin itself fails for nearly every object, keys wait
-// in their queues and one run at a time probes the plugin. A nil *Breaker is
-// always closed. It is safe for concurrent use.
+// controllers. While the plugin itself fails for nearly every object, it holds keys in
+// their queues, and single runs try whether the plugin works again. It holds no key whose
+// namespace has credit for it: objects on which a plugin fails stop none on which it works.
+// A nil *Breaker is always closed. It is safe for concurrent use.
+//
+// Locks are taken in this order: Breaker.mu, then those of the queues.
 type Breaker struct {
 	changed func(BreakerStatus)
 
 	mu        sync.Mutex
 	circuit   circuit
+	credits   credits
+	probes    turns
+	trials    turns // of objects that ran well, in namespaces without credit for them
+	queues    map[Queue]struct{}
 	lastFault *FaultReport
-	wake      chan struct{} // closed and replaced when waiting workers must check again
 	retired   bool
 }
 
@@ -33,7 +41,10 @@ type BreakerStatus struct {
 // NewBreaker returns a closed breaker. changed is called when it opens and when
 // it closes, with a lock held: it must not call the breaker.
 func NewBreaker(changed func(BreakerStatus)) *Breaker {
-	return &Breaker{changed: changed, circuit: newCircuit(time.Now()), wake: make(chan struct{})}
+	b := &Breaker{changed: changed, circuit: newCircuit(time.Now()), credits: credits{}, queues: map[Queue]struct{}{}}
+	b.probes = turns{pacer: &b.circuit.probe, byLine: map[line]*list.Element{}}
+	b.trials = turns{pacer: &b.circuit.trial, byLine: map[line]*list.Element{}}
+	return b
 }
 
 // Status returns the present state.
@@ -46,47 +57,12 @@ func (b *Breaker) Status() BreakerStatus {
 func (b *Breaker) status() BreakerStatus {
 	c := &b.circuit
 	return BreakerStatus{
-		State: c.stateAt(time.Now()), Since: c.since.UTC(), Reason: c.reason, NextProbe: c.pausedUntil.UTC(), LastFault: b.lastFault,
+		State: c.stateAt(time.Now()), Since: c.since.UTC(), Reason: c.reason, NextProbe: c.probe.until.UTC(), LastFault: b.lastFault,
 	}
 }
 
-// wait blocks until a run may be admitted, the breaker is retired, or ctx is
-// done.
-func (b *Breaker) wait(ctx context.Context) {
-	if b == nil {
-		return
-	}
-	for {
-		b.mu.Lock()
-		ready := b.retired || b.circuit.admits(time.Now())
-		until, wake := b.circuit.pausedUntil, b.wake
-		b.mu.Unlock()
-		if ready || !sleep(ctx, time.Until(until), wake) {
-			return
-		}
-	}
-}
-
-// sleep blocks for a duration, if it is positive, and no longer than until wake
-// is closed. It returns false if ctx is done.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	var expired <-chan time.Time
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		expired = timer.C
-	}
-	select {
-	case <-expired:
-	case <-wake:
-	case <-ctx.Done():
-		return false
-	}
-	return true
-}
-
-// retire must be called when the revision of the breaker is replaced. Workers that
-// wait for the breaker stop waiting.
+// retire must be called when the revision of the breaker is replaced. All keys that it holds
+// are released, and it admits every run.
 func (b *Breaker) retire() {
 	if b == nil {
 		return
@@ -94,25 +70,32 @@ func (b *Breaker) retire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.retired = true
-	b.wakeAll()
-}
-
-// wakeAll makes all waiting workers check again. b.mu is held.
-func (b *Breaker) wakeAll() {
-	close(b.wake)
-	b.wake = make(chan struct{})
+	b.releaseAll()
 }
 
 // permit allows one run. It is ended by the first call of report or cancel; later
 // calls do nothing.
 type permit struct {
 	breaker *Breaker
-	epoch   uint64 // of the circuit
-	ended   bool
+	subject
+	standing
+	admission
+	epoch uint64 // of the circuit
+	ended bool
 }
 
-// admit returns a permit if a run is allowed now.
-func (b *Breaker) admit() (*permit, bool) {
+// admission is why a run was admitted.
+type admission uint8
+
+const (
+	counted  admission = iota // the circuit is closed, or it is the probe
+	onCredit                  // its namespace has credit
+	asTrial
+)
+
+// admit returns a permit if a key with a standing, which was taken from its queue, may run now.
+// Otherwise the queue has it again, and holds it until its turn.
+func (b *Breaker) admit(q Queue, item queue.Item, controller string, s standing) (*permit, bool) {
 	if b == nil {
 		return &permit{ended: true}, true
 	}
@@ -121,27 +104,116 @@ func (b *Breaker) admit() (*permit, bool) {
 	if b.retired {
 		return &permit{ended: true}, true
 	}
-	epoch, ok := b.circuit.admit(time.Now())
-	return &permit{breaker: b, epoch: epoch}, ok
+	p := &permit{breaker: b, subject: subject{controller, item.Key}, standing: s, epoch: b.circuit.epoch}
+	if b.circuit.state == BreakerClosed || b.admitOpen(p, q) {
+		return p, true
+	}
+	l := line{q, p.tenant(), s}
+	if b.queues[q] = struct{}{}; q.Hold(item, l.group()) {
+		b.turnsOf(s).add(l)
+	}
+	b.advance()
+	return nil, false
+}
+
+// admitOpen is admit while the circuit is not closed. b.mu is held.
+func (b *Breaker) admitOpen(p *permit, q Queue) (ok bool) {
+	taken, now := heldKey{q, p.key}, time.Now()
+	probe, trial := b.probes.takes(taken), b.trials.takes(taken)
+	switch {
+	case b.credits.left(p.tenant(), p.standing) > 0:
+		p.admission, ok = onCredit, true
+		b.advance() // it may have been its turn, too
+	case p.standing == ranWell && trial:
+		p.admission = asTrial
+		p.epoch, ok = b.circuit.admitTrial(now)
+	case p.standing != ranWell && probe:
+		p.epoch, ok = b.circuit.admit(now)
+	}
+	return ok
+}
+
+func (b *Breaker) turnsOf(s standing) *turns {
+	if s == ranWell {
+		return &b.trials
+	}
+	return &b.probes
+}
+
+// advance gives the next keys their turns, if it is time for that. b.mu is held.
+func (b *Breaker) advance() {
+	if b.retired || b.circuit.state == BreakerClosed {
+		return
+	}
+	now := time.Now()
+	b.probes.advance(now, b.pauseEnded)
+	b.trials.advance(now, b.pauseEnded)
+}
+
+func (b *Breaker) pauseEnded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance()
+}
+
+// releaseOnCredit releases as many keys of a namespace as it has credit for. The end of the run of
+// each of them releases more. b.mu is held.
+func (b *Breaker) releaseOnCredit(tenant string) {
+	for _, s := range [...]standing{ranWell, notRun} {
+		n, turns := b.credits.left(tenant, s), b.turnsOf(s)
+		if n == 0 || len(turns.byLine) == 0 {
+			continue
+		}
+		for q := range b.queues {
+			turns.release(line{q, tenant, s}, n)
+		}
+	}
+}
+
+// releaseAll releases every key. b.mu is held.
+func (b *Breaker) releaseAll() {
+	b.probes.clear()
+	b.trials.clear()
+	for q := range b.queues {
+		q.ReleaseAll()
+	}
+	clear(b.queues)
 }
 
 // cancel ends a run that does not count.
 func (p *permit) cancel() {
-	p.end(func(c *circuit) { c.cancel(p.epoch) })
+	p.end(func(b *Breaker) {
+		if p.admission == asTrial {
+			b.circuit.endTrial(time.Now(), p.epoch, false, 0)
+		} else if p.admission == counted {
+			b.circuit.cancel(p.epoch)
+		}
+	})
 }
 
 // report ends a run of an object that spent the given time in the guest. fault is
 // nil unless the plugin itself failed.
-func (p *permit) report(s subject, fault *FaultReport, took time.Duration) {
-	p.end(func(c *circuit) {
+func (p *permit) report(fault *FaultReport, took time.Duration) {
+	p.end(func(b *Breaker) {
 		if fault != nil {
-			p.breaker.lastFault = fault
+			b.lastFault = fault
 		}
-		c.report(time.Now(), p.epoch, s, fault != nil, took, rand.Float64())
+		now, fails := time.Now(), fault != nil
+		b.credits.add(p.tenant(), p.standing, fails, took)
+		if p.admission == counted {
+			b.circuit.report(now, p.epoch, p.subject, fails, took, rand.Float64())
+			return
+		}
+		if p.admission == asTrial {
+			b.circuit.endTrial(now, p.epoch, fails, took)
+		}
+		if !fails {
+			b.circuit.ranWell(now, p.epoch)
+		}
 	})
 }
 
-func (p *permit) end(change func(*circuit)) {
+func (p *permit) end(change func(*Breaker)) {
 	if p.ended {
 		return
 	}
@@ -149,13 +221,19 @@ func (p *permit) end(change func(*circuit)) {
 	b := p.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before := b.circuit.state
-	change(&b.circuit)
-	after := b.circuit.state
-	if after != BreakerClosed || before != BreakerClosed {
-		b.wakeAll()
+	if b.retired {
+		return
 	}
-	if (after == BreakerClosed) != (before == BreakerClosed) && !b.retired {
+	before := b.circuit.state
+	change(b)
+	after := b.circuit.state
+	if after != BreakerClosed {
+		b.releaseOnCredit(p.tenant())
+		b.advance()
+	} else if before != BreakerClosed {
+		b.releaseAll()
+	}
+	if (after == BreakerClosed) != (before == BreakerClosed) {
 		b.changed(b.status())
 	}
 }

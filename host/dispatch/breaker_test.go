@@ -24,15 +24,19 @@ func newFixtureWithBreaker(t *testing.T) (f *fixture, changes *[]BreakerState) {
 	return f, changes
 }
 
+// admit is what a worker does that has taken a key with a standing.
+func (f *fixture) admit(key object.Key, s standing) (*permit, bool) {
+	return f.c.Revision().Breaker.admit(f.c.Queue, queue.Item{Key: key}, f.c.Name, s)
+}
+
 // breakDown makes the plugin fail for as many objects as open its breaker.
 func (f *fixture) breakDown() {
-	breaker := f.c.Revision().Breaker
 	for n := range minFailing {
-		p, ok := breaker.admit()
+		p, ok := f.admit(numbered(n).key, notRun)
 		if !ok {
 			f.t.Fatal("the breaker is open already")
 		}
-		p.report(numbered(n), &FaultReport{Class: abi.ClassPanic, Message: "boom"}, 0)
+		p.report(&FaultReport{Class: abi.ClassPanic, Message: "boom"}, 0)
 	}
 }
 
@@ -101,42 +105,39 @@ func TestOnlyFailuresOfThePluginCountAgainstIt(t *testing.T) {
 	}
 }
 
-// When the pause is over, one run is admitted.
-func TestAnOpenBreakerLeavesKeysInTheQueue(t *testing.T) {
+// When the pause is over, one key is released and runs. After three that succeed, all others are.
+func TestAnOpenBreakerHoldsKeysInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, changes := newFixtureWithBreaker(t)
-		f.put(aWidget)
 		f.breakDown()
-		start, stopped := time.Now(), cancelled(t)
-		f.due = []queue.Item{{Key: testKey}}
-		f.c.work(stopped, t.Context()) // like a worker that has waited for a key before
-		f.expect("put back ns/w")
-		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-			if waited := time.Since(start); waited < minPause*4/5 || waited > minPause {
-				t.Errorf("the probe began after %s", waited)
+		start := time.Now()
+		for n := range 5 {
+			ns := fmt.Sprint("ns", n)
+			f.put(strings.Replace(aWidget, `"ns"`, `"`+ns+`"`, 1))
+			f.runKey(object.Key{Namespace: ns, Name: "w"}, abi.ReasonPrimary)
+		}
+		f.expect("hold ns0/w", "hold ns1/w", "hold ns2/w", "hold ns3/w", "hold ns4/w")
+		for len(f.due) == 0 {
+			time.Sleep(time.Millisecond) // fake time
+			synctest.Wait()
+		}
+		if waited := time.Since(start); waited < minPause*4/5 || waited > minPause {
+			t.Errorf("the first was released after %s", waited)
+		}
+		for n, want := range []BreakerState{BreakerHalfOpen, BreakerHalfOpen, BreakerClosed} {
+			if len(f.due) != 1 || f.due[0].Namespace != fmt.Sprint("ns", n) {
+				t.Errorf("probe %d: released are %v", n, f.due)
 			}
-			f.due = append(f.due, queue.Item{Key: object.Key{Name: "other"}})
-			f.c.work(stopped, t.Context())
-			return returns(&abi.Result{})
+			item, _ := f.c.take(t.Context())
+			f.c.process(t.Context(), item)
+			if got := f.c.Revision().Breaker.Status(); got.State != want || got.LastFault.Message != "boom" || want != BreakerClosed && !strings.Contains(got.Reason, "10 of the last 10") {
+				t.Errorf("its status is %+v", got)
+			}
 		}
-		f.run(abi.ReasonPrimary)
-		f.expect("put back other", "status Ready=True/Succeeded patch=", "commit reads", "metric success ")
-		if got := f.c.Revision().Breaker.Status(); got.State != BreakerHalfOpen || got.LastFault.Message != "boom" || !strings.Contains(got.Reason, "10 of the last 10") {
-			t.Errorf("its status is %+v", got)
-		}
-		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(&abi.Result{}) }
-		f.run()
-		f.run()
-		if fmt.Sprint(*changes) != "[open closed]" {
-			t.Errorf("it reported %v", *changes)
+		if len(f.due) != 2 || fmt.Sprint(*changes) != "[open closed]" {
+			t.Errorf("in the end %d keys are released, and it has reported %v", len(f.due), *changes)
 		}
 	})
-}
-
-func cancelled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
 }
 
 // TestAKeyWithoutARunIsNoProbe: what is gone is done, and the next key is
@@ -156,75 +157,16 @@ func TestAKeyWithoutARunIsNoProbe(t *testing.T) {
 	})
 }
 
-func TestWaitingForAnOpenBreakerEnds(t *testing.T) {
-	for name, c := range map[string]struct {
-		how   func(b *Breaker, stop func())
-		after time.Duration
-	}{
-		"when the pause is over":        {func(*Breaker, func()) {}, minPause},
-		"when the revision is replaced": {func(b *Breaker, _ func()) { b.retire() }, 0},
-		"when the controller ends":      {func(_ *Breaker, stop func()) { stop() }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f, _ := newFixtureWithBreaker(t)
-				f.breakDown()
-				breaker := f.c.Revision().Breaker
-				breaker.circuit.pausedUntil = time.Now().Add(minPause) // without jitter
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				var waited time.Duration
-				start := time.Now()
-				go func() {
-					breaker.wait(ctx)
-					waited = time.Since(start)
-				}()
-				synctest.Wait()
-				c.how(breaker, stop)
-				time.Sleep(time.Minute) // fake time
-				synctest.Wait()
-				if waited != c.after {
-					t.Errorf("waited for %s, want %s", waited, c.after)
-				}
-			})
-		})
-	}
-}
-
-func TestWaitingForAProbeEndsWithTheProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, _ := newFixtureWithBreaker(t)
-		f.breakDown()
-		breaker := f.c.Revision().Breaker
-		time.Sleep(minPause) // fake time
-		probe, _ := breaker.admit()
-		returned := false
-		go func() {
-			breaker.wait(t.Context())
-			returned = true
-		}()
-		time.Sleep(time.Hour) // fake time
-		synctest.Wait()
-		if returned {
-			t.Fatal("did not wait for the probe")
-		}
-		probe.cancel()
-		synctest.Wait()
-		if !returned {
-			t.Error("waits for ever")
-		}
-	})
-}
-
 func TestTheBreakerOfANewRevisionIsClosed(t *testing.T) {
 	f, changes := newFixtureWithBreaker(t)
 	f.put(aWidget)
 	f.breakDown()
+	f.run(abi.ReasonPrimary)
+	f.expect("hold ns/w")
 	old := f.c.Revision()
 	next := &Revision{Number: 2, Guest: testGuest{f}, Effects: testEffects{f}, Breaker: NewBreaker(func(BreakerStatus) {}), Controller: old.Controller}
 	f.c.Swap(next, []object.Key{testKey})
-	old.Breaker.wait(t.Context()) // does not block any more
-	f.run(abi.ReasonPlugin)
+	f.c.work(t.Context(), t.Context()) // the key was released
 	if f.request == nil {
 		t.Error("the new revision does not run")
 	}
@@ -241,9 +183,8 @@ func BenchmarkBreaker(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		breaker.wait(b.Context())
-		p, _ := breaker.admit()
-		p.report(subjects[i%len(subjects)], nil, time.Microsecond)
+		p, _ := breaker.admit(nil, queue.Item{Key: subjects[i%len(subjects)].key}, "c", ranWell)
+		p.report(nil, time.Microsecond)
 		p.cancel()
 	}
 }

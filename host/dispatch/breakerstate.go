@@ -15,8 +15,8 @@ type BreakerState string
 // The states of a breaker.
 const (
 	BreakerClosed   BreakerState = "closed"    // admits every run
-	BreakerOpen     BreakerState = "open"      // admits none
-	BreakerHalfOpen BreakerState = "half-open" // admits one run at a time, the probe
+	BreakerOpen     BreakerState = "open"      // admits no probe
+	BreakerHalfOpen BreakerState = "half-open" // admits one probe at a time
 )
 
 // BreakerStates lists every state, for metrics that exist at zero.
@@ -37,14 +37,29 @@ const (
 	// pauseDecay is how long a circuit must be closed for its next pause to
 	// begin one step shorter.
 	pauseDecay = time.Minute
+	// quietTime is how long after its last pause a circuit is closed by any run that does not
+	// fail: nothing has been there to probe.
+	quietTime = time.Minute
+	// trialPause is for how long no trial follows one that failed; as long as the trial took, if
+	// that is longer.
+	trialPause = time.Second
 )
 
+// pacer admits one run at a time, and none before a time.
+type pacer struct {
+	busy  bool // a run is in progress
+	until time.Time
+}
+
+func (p *pacer) admits(now time.Time) bool { return !p.busy && !now.Before(p.until) }
+
 // circuit is the state machine of a [Breaker]. It is pure: time and jitter are
-// arguments.
+// arguments. While it is not closed, two kinds of runs are paced: probes, which may close
+// it, and trials of objects that have run well. What runs on credit passes it by.
 //
-// Invariant: of the runs in progress, all count while it is closed, none while
-// it is open, and at most one while it is half-open. A run that was admitted
-// before the last opening or closing does not count.
+// Invariant: of the runs in progress, all count while it is closed, and otherwise at most
+// one probe and one trial. A run that was admitted before the last opening or closing does
+// not count.
 type circuit struct {
 	state  BreakerState // half-open once the first probe was admitted
 	since  time.Time    // when it closed, or opened
@@ -53,9 +68,9 @@ type circuit struct {
 	window failureWindow
 	step   int // of the next pause
 
-	pausedUntil time.Time // no probe is admitted before; zero when closed
-	probing     bool      // a probe is in progress
-	succeeded   int       // probes in a row
+	probe     pacer // its time is zero when the circuit is closed
+	trial     pacer
+	succeeded int // probes in a row
 }
 
 func newCircuit(now time.Time) circuit {
@@ -65,7 +80,7 @@ func newCircuit(now time.Time) circuit {
 // stateAt returns the state as seen from outside: a circuit is half-open as soon
 // as its pause is over.
 func (c *circuit) stateAt(now time.Time) BreakerState {
-	if c.state == BreakerOpen && !now.Before(c.pausedUntil) {
+	if c.state == BreakerOpen && !now.Before(c.probe.until) {
 		return BreakerHalfOpen
 	}
 	return c.state
@@ -73,18 +88,17 @@ func (c *circuit) stateAt(now time.Time) BreakerState {
 
 // admits reports whether admit would admit a run.
 func (c *circuit) admits(now time.Time) bool {
-	state := c.stateAt(now)
-	return state == BreakerClosed || state == BreakerHalfOpen && !c.probing
+	return c.state == BreakerClosed || c.probe.admits(now)
 }
 
-// admit admits a run, which must end with report or cancel, with the returned
-// epoch.
+// admit admits any run while the circuit is closed, and else a probe. It must end with report
+// or cancel, with the returned epoch.
 func (c *circuit) admit(now time.Time) (epoch uint64, ok bool) {
 	if !c.admits(now) {
 		return 0, false
 	}
 	if c.state != BreakerClosed {
-		c.state, c.probing = BreakerHalfOpen, true
+		c.state, c.probe.busy = BreakerHalfOpen, true
 	}
 	return c.epoch, true
 }
@@ -92,7 +106,7 @@ func (c *circuit) admit(now time.Time) (epoch uint64, ok bool) {
 // cancel ends a run that does not count.
 func (c *circuit) cancel(epoch uint64) {
 	if epoch == c.epoch {
-		c.probing = false
+		c.probe.busy = false
 	}
 }
 
@@ -109,19 +123,48 @@ func (c *circuit) report(now time.Time, epoch uint64, s subject, failed bool, to
 			c.open(now, reason, took, jitter)
 		}
 	case failed:
-		c.probing, c.succeeded = false, 0
+		c.probe.busy, c.succeeded = false, 0
 		c.pause(now, took, jitter)
 	default:
-		c.probing = false
+		c.probe.busy = false
 		if c.succeeded++; c.succeeded == probesToClose {
 			c.close(now)
 		}
 	}
 }
 
+// admitTrial admits a trial while the circuit is not closed. It must end with endTrial, with
+// the returned epoch.
+func (c *circuit) admitTrial(now time.Time) (epoch uint64, ok bool) {
+	if c.state == BreakerClosed || !c.trial.admits(now) {
+		return 0, false
+	}
+	c.trial.busy = true
+	return c.epoch, true
+}
+
+// endTrial ends a trial. failed is false for one that does not count.
+func (c *circuit) endTrial(now time.Time, epoch uint64, failed bool, took time.Duration) {
+	if epoch != c.epoch {
+		return
+	}
+	if c.trial.busy = false; failed {
+		c.trial.until = now.Add(max(trialPause, took))
+	}
+}
+
+// ranWell records that a run has not failed which is no probe.
+func (c *circuit) ranWell(now time.Time, epoch uint64) {
+	quiet := func(p pacer) bool { return !p.busy && now.Sub(p.until) >= quietTime }
+	if epoch == c.epoch && c.state != BreakerClosed && quiet(c.probe) && quiet(c.trial) {
+		c.close(now)
+	}
+}
+
 func (c *circuit) open(now time.Time, reason string, took time.Duration, jitter float64) {
 	c.step = max(0, c.step-int(now.Sub(c.since)/pauseDecay))
 	c.since, c.reason, c.window = now, reason, newFailureWindow()
+	c.probe, c.trial = pacer{}, pacer{}
 	c.epoch++
 	c.pause(now, took, jitter)
 }
@@ -134,11 +177,12 @@ func (c *circuit) pause(now time.Time, took time.Duration, jitter float64) {
 	}
 	pause = max(min(pause, maxPause), probeShare*took)
 	pause -= time.Duration(jitter * float64(pause) / 5)
-	c.state, c.pausedUntil = BreakerOpen, now.Add(pause)
+	c.state, c.probe.until = BreakerOpen, now.Add(pause)
 }
 
 func (c *circuit) close(now time.Time) {
-	c.state, c.since, c.reason, c.pausedUntil, c.succeeded = BreakerClosed, now, "", time.Time{}, 0
+	c.state, c.since, c.reason, c.succeeded = BreakerClosed, now, "", 0
+	c.probe, c.trial = pacer{}, pacer{}
 	c.epoch++
 }
 
@@ -152,10 +196,19 @@ const (
 	failedTimeHalfLife = 30 * time.Second // after this, time counts half
 )
 
-// subject is an object of one of the plugin's controllers.
+// subject is an object or a scan of one of the plugin's controllers.
 type subject struct {
 	controller string
-	key        object.Key
+	key        object.Key // or that of a scan
+}
+
+// tenant returns whom the failures of the object concern: its namespace, or a scan itself,
+// which is for all of them.
+func (s subject) tenant() string {
+	if _, isScan := scanOf(s.key); isScan {
+		return s.key.Name
+	}
+	return s.key.Namespace
 }
 
 // failureWindow is the recent history of a plugin: the last run of each of the

@@ -96,14 +96,14 @@ func broken() *circuitry {
 func TestPausesDoubleUpToTenSeconds(t *testing.T) {
 	c := broken()
 	for _, seconds := range []int{1, 2, 4, 8, 10, 10} {
-		if got := c.pausedUntil.Sub(c.now); got != time.Duration(seconds)*time.Second {
+		if got := c.probe.until.Sub(c.now); got != time.Duration(seconds)*time.Second {
 			t.Fatalf("pause of %s, want %d s", got, seconds)
 		}
-		c.now = c.pausedUntil.Add(-1)
+		c.now = c.probe.until.Add(-1)
 		if c.run(0, true, 0) {
 			t.Fatal("a run was let through early")
 		}
-		c.now = c.pausedUntil
+		c.now = c.probe.until
 		c.expect(t, BreakerHalfOpen)
 		if !c.run(0, true, 0) {
 			t.Fatal("no probe was let through")
@@ -114,37 +114,37 @@ func TestPausesDoubleUpToTenSeconds(t *testing.T) {
 
 func TestAPauseIsLongerThanTheProbeBeforeIt(t *testing.T) {
 	c := broken()
-	c.now = c.pausedUntil
+	c.now = c.probe.until
 	c.run(0, true, 10*time.Second)
-	if got := c.pausedUntil.Sub(c.now); got != 50*time.Second {
+	if got := c.probe.until.Sub(c.now); got != 50*time.Second {
 		t.Errorf("pause of %s after a call of 10 s", got)
 	}
-	c.now = c.pausedUntil
+	c.now = c.probe.until
 	c.run(0, true, 20*time.Second)
-	if got := c.pausedUntil.Sub(c.now); got != 100*time.Second {
+	if got := c.probe.until.Sub(c.now); got != 100*time.Second {
 		t.Errorf("pause of %s after a call of 20 s", got)
 	}
 }
 
 func TestJitterShortensAPauseByAFifthAtMost(t *testing.T) {
 	c := broken()
-	c.now = c.pausedUntil
+	c.now = c.probe.until
 	epoch, _ := c.admit(c.now)
 	c.report(c.now, epoch, numbered(0), true, 0, 0.999999)
-	if got := c.pausedUntil.Sub(c.now); got < 1600*time.Millisecond || got > 1601*time.Millisecond {
+	if got := c.probe.until.Sub(c.now); got < 1600*time.Millisecond || got > 1601*time.Millisecond {
 		t.Errorf("pause of %s", got)
 	}
 }
 
 func TestThreeSoundProbesInARowClose(t *testing.T) {
 	c := broken()
-	c.now = c.pausedUntil
+	c.now = c.probe.until
 	for _, failed := range []bool{false, false, true} { // not in a row
 		c.expect(t, BreakerHalfOpen)
 		c.run(0, failed, 0)
 	}
 	c.expect(t, BreakerOpen)
-	c.now = c.pausedUntil
+	c.now = c.probe.until
 	for range probesToClose {
 		c.expect(t, BreakerHalfOpen)
 		if !c.run(0, false, 0) {
@@ -152,8 +152,8 @@ func TestThreeSoundProbesInARowClose(t *testing.T) {
 		}
 	}
 	c.expect(t, BreakerClosed)
-	if c.reason != "" || !c.pausedUntil.IsZero() {
-		t.Errorf("it is closed, with the reason %q and paused until %s", c.reason, c.pausedUntil)
+	if c.reason != "" || !c.probe.until.IsZero() {
+		t.Errorf("it is closed, with the reason %q and paused until %s", c.reason, c.probe.until)
 	}
 	c.run(0, true, 0)
 	c.expect(t, BreakerClosed) // what was before counts no more
@@ -165,10 +165,10 @@ func TestPauseGrowsWhenACircuitOpensAgainSoon(t *testing.T) {
 	reopen := func(closedFor time.Duration) time.Duration {
 		c := broken()
 		for range 3 { // 1 s, 2 s, 4 s
-			c.now = c.pausedUntil
+			c.now = c.probe.until
 			c.run(0, true, 0)
 		}
-		c.now = c.pausedUntil
+		c.now = c.probe.until
 		for range probesToClose {
 			c.run(0, false, 0)
 		}
@@ -176,7 +176,7 @@ func TestPauseGrowsWhenACircuitOpensAgainSoon(t *testing.T) {
 		for n := range minFailing {
 			c.run(n, true, 0)
 		}
-		return c.pausedUntil.Sub(c.now)
+		return c.probe.until.Sub(c.now)
 	}
 	for closedFor, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Second, 3 * time.Minute: 2 * time.Second, time.Hour: time.Second,
@@ -194,7 +194,7 @@ func TestRunsOfAnEarlierStateCountForNothing(t *testing.T) {
 		c.run(n, true, 0)
 	}
 	c.report(c.now, early, numbered(0), false, 0, 0)
-	c.now = c.pausedUntil
+	c.now = c.probe.until
 	probe, _ := c.admit(c.now)
 	c.cancel(early)
 	c.report(c.now, early, numbered(0), true, 0, 0)
@@ -207,14 +207,56 @@ func TestRunsOfAnEarlierStateCountForNothing(t *testing.T) {
 	}
 }
 
-// TestCircuitKeepsItsInvariants takes any history: at most one probe is under
-// way, none before its time, and a plugin that is well again runs everything.
+// A minute after its last pause nothing has been there to probe, such as when the objects that
+// failed were deleted. What runs well on credit closes it.
+func TestAQuietCircuitIsClosedByARunThatIsNoProbe(t *testing.T) {
+	c := broken()
+	c.now = c.probe.until.Add(quietTime - 1)
+	c.ranWell(c.now, c.epoch)
+	c.expect(t, BreakerHalfOpen)
+	trial, _ := c.admitTrial(c.now)
+	c.now = c.now.Add(time.Minute)
+	c.ranWell(c.now, c.epoch) // the trial may fail
+	c.expect(t, BreakerHalfOpen)
+	c.endTrial(c.now, trial, true, 0)
+	c.now = c.trial.until.Add(quietTime)
+	c.ranWell(c.now, c.epoch-1) // it began before the circuit opened
+	c.expect(t, BreakerHalfOpen)
+	c.ranWell(c.now, c.epoch)
+	c.expect(t, BreakerClosed)
+}
+
+func TestATrialFollowsAnotherOneAtOnceUnlessThatFailed(t *testing.T) {
+	for took, pause := range map[time.Duration]time.Duration{0: time.Second, 10 * time.Second: 10 * time.Second} {
+		c := broken()
+		for _, failed := range []bool{false, true} {
+			epoch, ok := c.admitTrial(c.now)
+			if _, second := c.admitTrial(c.now); !ok || second {
+				t.Fatalf("admitted are %v and %v at once", ok, second)
+			}
+			c.now = c.now.Add(took)
+			c.endTrial(c.now, epoch, failed, took)
+		}
+		c.now = c.now.Add(pause - 1)
+		if _, ok := c.admitTrial(c.now); ok {
+			t.Errorf("after a failure of %s it is admitted in less than %s", took, pause)
+		}
+		c.now = c.now.Add(1)
+		if _, ok := c.admitTrial(c.now); !ok {
+			t.Errorf("after a failure of %s it is not admitted in %s", took, pause)
+		}
+	}
+}
+
+// TestCircuitKeepsItsInvariants takes any history: at most one probe and one trial are
+// under way, none before its time, and a plugin that is well again runs everything.
 func TestCircuitKeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCircuitry()
 		type underWay struct {
 			epoch uint64
 			state BreakerState
+			trial bool
 		}
 		var runs []underWay
 		take := func(t *rapid.T) underWay {
@@ -226,13 +268,16 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 			runs = append(runs[:i], runs[i+1:]...)
 			return r
 		}
-		probes := func() (n int) {
+		paced := func(trial bool) (n int) {
 			for _, r := range runs {
-				if r.state == BreakerHalfOpen && r.epoch == c.epoch {
+				if r.state != BreakerClosed && r.epoch == c.epoch && r.trial == trial {
 					n++
 				}
 			}
 			return n
+		}
+		duration := func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "took"))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
@@ -242,23 +287,56 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 					t.Fatalf("let through: %v, though it is %s", ok, state)
 				}
 				if ok {
-					runs = append(runs, underWay{epoch, state})
+					runs = append(runs, underWay{epoch: epoch, state: state})
+				}
+			},
+			"admit trial": func(t *rapid.T) {
+				state, free := c.stateAt(c.now), c.trial.admits(c.now)
+				epoch, ok := c.admitTrial(c.now)
+				if ok != (free && state != BreakerClosed) {
+					t.Fatalf("a trial is let through: %v, though it is %s", ok, state)
+				}
+				if ok {
+					runs = append(runs, underWay{epoch, state, true})
 				}
 			},
 			"report": func(t *rapid.T) {
-				n, took := rapid.IntRange(0, 150).Draw(t, "object"), time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "took"))
-				failed := rapid.IntRange(0, 9).Draw(t, "failed") > 0
-				c.report(c.now, take(t).epoch, numbered(n), failed, took, rapid.Float64Range(0, 0.99).Draw(t, "jitter"))
+				r, failed := take(t), rapid.IntRange(0, 9).Draw(t, "failed") > 0
+				if r.trial {
+					c.endTrial(c.now, r.epoch, failed, duration(t))
+					return
+				}
+				n := rapid.IntRange(0, 150).Draw(t, "object")
+				c.report(c.now, r.epoch, numbered(n), failed, duration(t), rapid.Float64Range(0, 0.99).Draw(t, "jitter"))
 			},
-			"cancel": func(t *rapid.T) { c.cancel(take(t).epoch) },
+			"cancel": func(t *rapid.T) {
+				if r := take(t); r.trial {
+					c.endTrial(c.now, r.epoch, false, 0)
+				} else {
+					c.cancel(r.epoch)
+				}
+			},
+			"run well": func(t *rapid.T) {
+				state, busy := c.state, c.probe.busy || c.trial.busy
+				c.ranWell(c.now, c.epoch-uint64(rapid.IntRange(0, 1).Draw(t, "epochs ago")))
+				if c.state != state && (busy || c.state != BreakerClosed) {
+					t.Fatalf("it was %s and is %s", state, c.state)
+				}
+			},
 			"advance": func(t *rapid.T) {
 				c.now = c.now.Add(time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "time")))
 			},
 			"": func(t *rapid.T) {
-				if n := probes(); n > 1 || (n == 1) != c.probing {
-					t.Fatalf("%d probes are under way, probing is %v", n, c.probing)
+				if n := paced(false); n > 1 || (n == 1) != c.probe.busy {
+					t.Fatalf("%d probes are under way, probing is %v", n, c.probe.busy)
 				}
-				if wait := c.pausedUntil.Sub(c.now); wait > maxPause && wait > probeShare*10*time.Second {
+				if n := paced(true); n > 1 || (n == 1) != c.trial.busy {
+					t.Fatalf("%d trials are under way, trying is %v", n, c.trial.busy)
+				}
+				if wait := c.trial.until.Sub(c.now); wait > 10*time.Second {
+					t.Fatalf("pause of %s before a trial", wait)
+				}
+				if wait := c.probe.until.Sub(c.now); wait > maxPause && wait > probeShare*10*time.Second {
 					t.Fatalf("pause of %s", wait)
 				}
 				if e := &c.window; e.recent.Len() > windowObjects || e.recent.Len() != len(e.bySubject) {
@@ -267,14 +345,18 @@ func TestCircuitKeepsItsInvariants(t *testing.T) {
 			},
 		})
 		for _, r := range runs {
-			c.report(c.now, r.epoch, numbered(0), false, 0, 0)
+			if r.trial {
+				c.endTrial(c.now, r.epoch, false, 0)
+			} else {
+				c.report(c.now, r.epoch, numbered(0), false, 0, 0)
+			}
 		}
 		for n := range 1000 { // all is well: nothing is held up but by one pause
 			if !c.admits(c.now) {
-				if wait := c.pausedUntil.Sub(c.now); wait <= 0 || n > probesToClose {
+				if wait := c.probe.until.Sub(c.now); wait <= 0 || n > probesToClose {
 					t.Fatalf("run %d is not let through, and a pause of %s", n, wait)
 				}
-				c.now = c.pausedUntil
+				c.now = c.probe.until
 			}
 			c.run(n, false, 0)
 		}

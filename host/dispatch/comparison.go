@@ -117,12 +117,15 @@ func (h runHealth) then(next runHealth) runHealth {
 	}
 }
 
-// runHistory is how runs of an object ended under two revisions of its plugin.
+// runHistory is how runs of an object ended under two revisions of its plugin, as far as the
+// comparison of the two and the circuit breaker ask for it.
 type runHistory struct {
 	beforeInput, nowInput input // what the last runs of before and of now were given
 
 	before runHealth // under the last revision that was healthy when it was replaced
 	now    runHealth // under the running revision
+
+	standing standing // for the breaker of the running revision
 }
 
 // input distinguishes an object from its former states for which a guest may
@@ -158,7 +161,7 @@ func (h *runHistory) startRevision(wasHealthy bool) {
 	if wasHealthy && h.now != unknown {
 		h.before, h.beforeInput = h.now, h.nowInput
 	}
-	h.now = unknown
+	h.now, h.standing = unknown, notRun
 }
 
 // compare compares the two revisions for this object. An object that was retried

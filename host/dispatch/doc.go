@@ -59,6 +59,8 @@
 //	writeloop.go     keys that only their own writes wake, again and again
 //	breaker.go       the circuit breaker of a plugin
 //	breakerstate.go  its state machine, a pure function of time
+//	breakercredit.go which namespaces it holds up
+//	breakerturns.go  whose turn it is among what it holds
 //	comparison.go    whether a new revision fails more than the one before
 //	guestfault.go    how failures of a guest are reported
 package dispatch

@@ -51,10 +51,11 @@ type fixture struct {
 	store     map[abi.Kind]map[object.Key]*object.Object
 	list      cache.List // that a guest reads when listError is nil
 	listError error
-	reading   cache.Reading // the last list
-	closed    func()        // called when the reads of a run are closed; may be nil
-	due       []queue.Item  // what the queue returns
-	messages  []string      // of written conditions
+	reading   cache.Reading           // the last list
+	closed    func()                  // called when the reads of a run are closed; may be nil
+	due       []queue.Item            // what the queue returns
+	held      map[string][]queue.Item // by group
+	messages  []string                // of written conditions
 	done      []outcome.Next
 	events    []events.Event
 
@@ -88,7 +89,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{
 		t: t, store: map[abi.Kind]map[object.Key]*object.Object{widget: {}, gadget: {}},
-		fail: map[string]*effect.Failure{}, version: 100, reconcile: succeed, listError: cache.ErrNotSynced,
+		held: map[string][]queue.Item{}, fail: map[string]*effect.Failure{}, version: 100, reconcile: succeed, listError: cache.ErrNotSynced,
 	}
 	f.c = New(Config{
 		Plugin: "p", Name: "c", Workers: 1,
@@ -215,9 +216,32 @@ func (q testQueue) AddBackground(key object.Key, reason abi.Reason) {
 
 func (q testQueue) Done(_ object.Key, next outcome.Next) { q.done = append(q.done, next) }
 func (q testQueue) PutBack(item queue.Item)              { q.note("put back %s", item.Key) }
-func (q testQueue) Forget(key object.Key)                { q.note("queue forgets %s", key) }
-func (q testQueue) OutageEnded()                         { q.note("outage ended") }
-func (q testQueue) ShutDown()                            {}
+func (q testQueue) Hold(item queue.Item, group string) bool {
+	q.note("hold %s", item.Key)
+	q.held[group] = append(q.held[group], item)
+	return true
+}
+
+func (q testQueue) ReleaseFirst(group string) (key object.Key, ok bool) {
+	if len(q.held[group]) == 0 {
+		return key, false
+	}
+	item := q.held[group][0]
+	q.held[group] = q.held[group][1:]
+	q.due = append(q.due, item)
+	return item.Key, true
+}
+
+func (q testQueue) ReleaseAll() {
+	for _, items := range q.held {
+		q.due = append(q.due, items...)
+	}
+	clear(q.held)
+}
+
+func (q testQueue) Forget(key object.Key) { q.note("queue forgets %s", key) }
+func (q testQueue) OutageEnded()          { q.note("outage ended") }
+func (q testQueue) ShutDown()             {}
 
 type testGuest struct{ *fixture }
 

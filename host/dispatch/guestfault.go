@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -78,17 +79,40 @@ func Where(stack []string) string {
 // reportToBreaker ends the permit of the run by how the run ended. A run that
 // proves nothing about the plugin, such as a failure of the host, does not count.
 func (r *run) reportToBreaker(p *permit) {
-	on := subject{r.c.Name, r.item.Key}
 	switch {
 	case r.decision.Uncounted:
 		p.cancel()
 	case outcome.PluginFault(r.decision.Class):
-		p.report(on, r.faultReport(), r.returned.Usage.Duration)
+		r.setStanding(failed)
+		p.report(r.faultReport(), r.returned.Usage.Duration)
 	case r.fault != nil: // a failure of the host
 		p.cancel()
 	default:
-		p.report(on, nil, r.returned.Usage.Duration)
+		r.setStanding(ranWell)
+		p.report(nil, r.returned.Usage.Duration)
 	}
+}
+
+// setStanding keeps how the run has ended. A scan has no standing: how it has ended counts for no
+// other one, so that its credit is its own.
+func (r *run) setStanding(s standing) {
+	if r.state != nil {
+		r.state.history.standing = s
+	}
+}
+
+// standingOf returns the standing of a key that the caller has taken from the queue.
+func (c *Controller) standingOf(key object.Key) standing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.keys[key]
+	if gone := c.goneObjects.byKey[key]; len(gone) > 0 && (s == nil || s.uid != gone[0].state.uid) {
+		s = gone[0].state
+	}
+	if s == nil || s.replaced {
+		return notRun
+	}
+	return s.history.standing
 }
 
 func (r *run) faultReport() *FaultReport {

@@ -41,15 +41,14 @@ type workItem struct {
 	permit   *permit
 }
 
-// take blocks until there is a key that may run. While the circuit breaker of
-// the plugin is open, keys stay in the queue. One worker at a time is in take,
-// so that the key at the front of the queue is the one that becomes the probe.
+// take blocks until there is a key that may run. The circuit breaker of the plugin
+// holds keys in the queue that may not. One worker at a time is in take, so that keys
+// are admitted in the order of the queue.
 func (c *Controller) take(ctx context.Context) (workItem, bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()
 	for {
 		c.awaitLease(ctx)
-		c.revision.Load().Breaker.wait(ctx)
 		item, shutdown := c.Queue.Next()
 		if shutdown {
 			return workItem{}, false
@@ -63,10 +62,9 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 			return workItem{}, false
 		}
 		revision := c.revision.Load()
-		if permit, ok := revision.Breaker.admit(); ok {
+		if permit, ok := revision.Breaker.admit(c.Queue, item, c.Name, c.standingOf(item.Key)); ok {
 			return workItem{item, revision, permit}, true
 		}
-		c.Queue.PutBack(item)
 	}
 }
 
@@ -78,9 +76,21 @@ func (c *Controller) awaitLease(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if c.leads() || !sleep(ctx, leasePause, nil) {
+		if c.leads() || !sleep(ctx, leasePause) {
 			return
 		}
+	}
+}
+
+// sleep blocks for a duration. It returns false if ctx is done before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
