@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -68,6 +70,56 @@ func TestCircuitBreakerOpensForPluginThatPanicsForEveryObject(t *testing.T) {
 	if b := p.breaker("mood"); b.State != "closed" || b.LastFault.Class != "" {
 		t.Errorf("the breaker of the new revision is %+v", b)
 	}
+}
+
+// One tenant has objects for which the plugin panics, and touches them without a pause. While the
+// breaker is open, the objects of another tenant, old and new, are served in seconds.
+func TestBadObjectsOfATenantDelayNoOtherTenant(t *testing.T) {
+	t.Parallel()
+	installCRD(t, "host/internal/e2e/testdata/badinput/crd.yaml")
+	bad, good, d := namespace(t), namespace(t), newDirectory(t)
+	d.install("mood", wasmbuild.Build(t, wasmbuild.TinyGo, "host/internal/e2e/testdata/badinput"))
+	p := start(t, d, "", fmt.Sprintf("allow: {namespaces: {mood: [%s, %s]}}", bad, good))
+	p.awaitRunning("mood", 1)
+	createMood(t, good, "old", "good")
+	await.Until(t, "the object has run", func() bool { return ready(get(t, moods, good, "old")) })
+
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("bad-%d", i))
+		createMood(t, bad, names[i], "panic")
+	}
+	p.expectMoodOpen(t, 0)
+	defer touch(t, bad, names)()
+	for round := range 3 {
+		began := time.Now()
+		must(t, patchSpec(t.Context(), moods, good, "old", "ballast", strings.Repeat("x", round+1)))
+		createMood(t, good, fmt.Sprint("new-", round), "good")
+		await.Until(t, "the new object is Ready", func() bool { return ready(get(t, moods, good, fmt.Sprint("new-", round))) })
+		await.Until(t, "the old object is served", func() bool { return ready(get(t, moods, good, "old")) })
+		if waited := time.Since(began); waited > 5*time.Second {
+			t.Errorf("they waited for %s", waited)
+		}
+	}
+	if state := p.breaker("mood").State; state == "closed" {
+		t.Error("the breaker has closed")
+	}
+}
+
+// touch changes objects one after the other until the returned function is called.
+func touch(t *testing.T, ns string, names []string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ctx.Err() == nil; n++ {
+			if err := patchSpec(ctx, moods, ns, names[n%len(names)], "ballast", fmt.Sprint(n)); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 func setMood(t *testing.T, ns string, names []string, mood string) {
