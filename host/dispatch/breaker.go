@@ -23,8 +23,8 @@ type Breaker struct {
 	circuit   circuit
 	credits   credits
 	probes    turns
-	trials    turns // of objects that ran well, in namespaces without credit for them
-	queues    map[Queue]struct{}
+	trials    turns              // of objects that ran well, in namespaces without credit for them
+	queues    map[Queue]struct{} // that hold keys
 	lastFault *FaultReport
 	retired   bool
 }
@@ -105,14 +105,17 @@ func (b *Breaker) admit(q Queue, item queue.Item, controller string, s standing)
 		return &permit{ended: true}, true
 	}
 	p := &permit{breaker: b, subject: subject{controller, item.Key}, standing: s, epoch: b.circuit.epoch}
-	if b.circuit.state == BreakerClosed || b.admitOpen(p, q) {
+	if b.circuit.state == BreakerClosed {
+		return p, true
+	}
+	defer b.advance()
+	if b.admitOpen(p, q) {
 		return p, true
 	}
 	l := line{q, p.tenant(), s}
 	if b.queues[q] = struct{}{}; q.Hold(item, l.group()) {
 		b.turnsOf(s).add(l)
 	}
-	b.advance()
 	return nil, false
 }
 
@@ -122,8 +125,7 @@ func (b *Breaker) admitOpen(p *permit, q Queue) (ok bool) {
 	probe, trial := b.probes.takes(taken), b.trials.takes(taken)
 	switch {
 	case b.credits.left(p.tenant(), p.standing) > 0:
-		p.admission, ok = onCredit, true
-		b.advance() // it may have been its turn, too
+		p.admission, ok = onCredit, true // even if it was its turn, which the next one has then
 	case p.standing == ranWell && trial:
 		p.admission = asTrial
 		p.epoch, ok = b.circuit.admitTrial(now)
@@ -133,6 +135,7 @@ func (b *Breaker) admitOpen(p *permit, q Queue) (ok bool) {
 	return ok
 }
 
+// turnsOf returns the turns of keys with a standing.
 func (b *Breaker) turnsOf(s standing) *turns {
 	if s == ranWell {
 		return &b.trials

@@ -130,7 +130,7 @@ type (
 		Ran     bool // a revision has run until then
 	}
 	// PluginQuarantined reports that the circuit breaker of a plugin has opened:
-	// its keys wait while single runs probe whether it works again.
+	// objects that fail wait while single runs probe whether it works again.
 	PluginQuarantined struct {
 		Revision
 		Reason    string // in the words of the host alone

@@ -105,7 +105,7 @@ func TestMessagesOnThePod(t *testing.T) {
 		{
 			events.PluginQuarantined{Revision: first, Reason: "8 panics", Failure: events.Failure{Message: "a secret"}},
 			"Warning", "PluginQuarantined",
-			`plugin "demo" fails, its objects wait while single runs probe it: 8 panics`,
+			`plugin "demo" fails, objects that fail wait while single runs probe it: 8 panics`,
 		},
 		{
 			events.CloudEventsDropped{Plugin: "demo", Sink: "s", Reason: "full", Why: "the buffer is full", Events: 7},

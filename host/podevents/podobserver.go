@@ -90,7 +90,7 @@ func (p *podObserver) Observe(event events.Event) {
 	case events.PluginRolledBack:
 		p.send(e.From.Plugin, warning, reasonRolledBack, "is rolled back from "+describe(e.From)+": ", e.Reason, "; runs again: "+describe(e.To))
 	case events.PluginQuarantined:
-		p.send(e.Plugin, warning, reasonQuarantined, "fails, its objects wait while single runs probe it: ", e.Reason, "")
+		p.send(e.Plugin, warning, reasonQuarantined, "fails, objects that fail wait while single runs probe it: ", e.Reason, "")
 	case events.PluginRecovered:
 		p.send(e.Plugin, normal, reasonRecovered, "runs as before", "", "")
 	case events.PluginStopped:

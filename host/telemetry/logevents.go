@@ -76,7 +76,7 @@ func (l *eventLog) Observe(event events.Event) {
 		}
 		l.plugins.Info("plugin stopped", "event", "PluginStopped", "plugin", e.Plugin, "removed", e.Removed)
 	case events.PluginQuarantined:
-		l.runs.Error("circuit breaker opened, the objects of the plugin wait while single runs probe it: correct or replace the plugin",
+		l.runs.Error("circuit breaker opened, objects that fail or are new wait while single runs probe the plugin: correct or replace it",
 			append(revision("PluginQuarantined", e.Revision), "reason", e.Reason, "nextProbe", e.NextProbe,
 				"controller", e.Controller, "object", e.Object, "class", e.Failure.Class, "message", e.Failure.Message)...)
 	case events.PluginRecovered:

@@ -98,7 +98,7 @@ func describeEvent(event events.Event) []line {
 			return one("stopped", plain, "%s", e.Plugin)
 		}
 	case events.PluginQuarantined:
-		return one("breaker", bad, "open, objects wait while single runs probe %s: %s", e.Plugin, oneLine(e.Reason))
+		return one("breaker", bad, "open, objects that fail wait while single runs probe %s: %s", e.Plugin, oneLine(e.Reason))
 	case events.PluginRecovered:
 		return one("breaker", good, "closed, %s runs as before", e.Plugin)
 	case events.FinalizersLeft:
