@@ -19,6 +19,9 @@ type Event struct {
 	// Initial is set for objects that existed when the informer read the kind for the
 	// first time.
 	Initial bool
+	// Lost is set for a deletion that nothing shows: a list of an earlier state of the API server
+	// lacks the object, or the kind is not served any more.
+	Lost bool
 }
 
 // Object returns the latest state in the event: New, or Old for a deletion.
@@ -57,10 +60,11 @@ type batch struct {
 type change struct {
 	old, updated *objects.Entry // either may be nil
 	initial      bool
+	lost         bool
 }
 
 func (c change) event() Event {
-	return Event{Old: c.old.Object(), New: c.updated.Object(), Initial: c.initial}
+	return Event{Old: c.old.Object(), New: c.updated.Object(), Initial: c.initial, Lost: c.lost}
 }
 
 func newFeed() *feed { return &feed{signal: make(chan struct{}, 1)} }

@@ -153,6 +153,8 @@ func describe(e Event) string {
 		verb = "initial"
 	case e.Old == nil:
 		verb = "add"
+	case e.Lost:
+		verb = "lose"
 	case e.New == nil:
 		verb = "delete"
 	}

@@ -394,7 +394,7 @@ func TestRemovedKindHasNoObjects(t *testing.T) {
 	r.expect("initial a/x")
 	p.set(false, nil)
 	p.cutWatches()
-	r.expect("delete a/x")
+	r.expect("lose a/x")
 	if _, err := c.Acquire(within(t), scope.All(widget)); err != nil {
 		t.Errorf("Acquire of the running informer: %v", err)
 	}

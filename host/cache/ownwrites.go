@@ -200,6 +200,19 @@ func (w *OwnWrites) Get(i *Informer, key object.Key) *object.Object {
 	return p.shows(own.over(p.store.get(key)))
 }
 
+// LastKnown returns the last state of an object that does not exist any more: the plugin's own
+// write, if that is newer than what the informer has shown until then. A write that the informer
+// has passed, as by a list without the object, is known until it is dropped.
+func (w *OwnWrites) LastKnown(i *Informer, shown *object.Object) *object.Object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.find(i.Kind(), shown.Key())
+	if e == nil || e.object == nil || e.uid != shown.UID || e.isBefore(shown.ResourceVersion) {
+		return shown
+	}
+	return e.object
+}
+
 // pending returns the write of an object that the informer has not passed, nil if
 // there is none.
 func (w *OwnWrites) pending(i *informer, key object.Key) *ownWrite {

@@ -287,6 +287,26 @@ func TestOwnWritesEndWithTheirInformer(t *testing.T) {
 }
 
 // The API server may have lost what was written before it was restored.
+func TestTheLastKnownStateOfAnObjectMayBeAnOwnWrite(t *testing.T) {
+	s, own := newLateInformer(t), &OwnWrites{}
+	shown := s.put("a", "x")
+	s.relist()
+	wrote := s.put("a", "y")
+	own.Wrote(s.Informer, wrote)
+	s.delete("a")
+	s.relist() // which has passed the write
+	if last := own.LastKnown(s.Informer, shown); last != wrote {
+		t.Errorf("the last known version is %s, want %s", last.ResourceVersion, wrote.ResourceVersion)
+	}
+	if last := own.LastKnown(s.Informer, wrote); last.ResourceVersion != wrote.ResourceVersion {
+		t.Errorf("the last known version is %s", last.ResourceVersion)
+	}
+	own.Deleted(s.Informer, shown.Key(), shown.UID, wrote.ResourceVersion)
+	if last := own.LastKnown(s.Informer, shown); last != shown {
+		t.Errorf("after a deletion the last known version is %s", last.ResourceVersion)
+	}
+}
+
 func TestOwnWritesEndWithARestore(t *testing.T) {
 	server, own := newLateInformer(t), &OwnWrites{}
 	before := server.put("a", "x")

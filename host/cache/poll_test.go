@@ -210,7 +210,7 @@ func TestAPolledKindThatIsNotServedHasNoObjects(t *testing.T) {
 	serve(false)
 	p.after(c, interval) // response 404
 	p.clock.Step(time.Minute)
-	r.expect("delete ns/a")
+	r.expect("lose ns/a")
 	if err := i.Err(); err == nil || i.parts[0].health.reason != "KindNotServed" {
 		t.Errorf("fails with %v", err)
 	}

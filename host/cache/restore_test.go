@@ -60,7 +60,7 @@ func (r *restorable) expectRestored(t *testing.T) {
 	t.Helper()
 	got := []string{receive(t, r.events), receive(t, r.events), receive(t, r.events)}
 	slices.Sort(got)
-	if want := []string{"add a/removed", "delete a/added", "update a/changed"}; !slices.Equal(got, want) {
+	if want := []string{"add a/removed", "lose a/added", "update a/changed"}; !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
 	r.put("a", "later")

@@ -113,7 +113,7 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 			}
 		}
 	})
-	s.replace(objs, func() {
+	s.replace(objs, restored, func() {
 		from = s.version
 		if restored {
 			s.restores++
@@ -128,13 +128,17 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 
 // replace replaces all objects by those of a list, which is in the order of
 // [objects.Compare], and calls with while the store is locked. Without the lock it makes
-// what the store then has: objects that are indexed are unpacked.
-func (s *store) replace(objs []any, with func()) {
+// what the store then has: objects that are indexed are unpacked. lost is that of the
+// deletions, see [Event].
+func (s *store) replace(objs []any, lost bool, with func()) {
 	first := !s.hasSynced()
 	s.mu.Lock()
 	next := s.objects.BeginReplace()
 	s.mu.Unlock()
 	changes := s.replaceAll(next, objs, first)
+	for i := range changes {
+		changes[i].lost = lost && changes[i].updated == nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects.EndReplace(next)
@@ -175,7 +179,7 @@ func removeExcept(in *objects.Set, objs []any) (removed []change) {
 // counts as a first list without objects.
 func (s *store) clear() {
 	var missed []Owner
-	s.replace(nil, func() { missed = s.ahead.reset() })
+	s.replace(nil, true, func() { missed = s.ahead.reset() })
 	for _, o := range missed {
 		s.missed(o)
 	}
