@@ -260,7 +260,7 @@ func (c Conditions) Written() []string {
 type Request struct {
 	Controller string    // the name of the controller to run
 	Object     []byte    // JSON: the primary as the API server sent it, without managedFields and last-applied
-	Deleting   bool      // the object has a deletionTimestamp: clean up
+	Deleting   bool      // the object has a deletionTimestamp, or is gone although the controller held it: clean up
 	Gone       bool      // the object does not exist any more, and Object is what was last known of it
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset

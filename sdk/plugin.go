@@ -42,6 +42,12 @@ type Controller[Spec, Status Value] struct {
 	// is set, the host holds the object by a finalizer until Cleanup has returned
 	// nil. An error keeps the object; return [Waiting] while something is in
 	// progress.
+	//
+	// The API server may delete an object just after the finalizer was added. Cleanup then
+	// runs for an object that is gone, with Gone of the [Run] set and what was last known of
+	// the object, until it has returned nil or [Stalled]. It can still send requests, and apply
+	// and delete other objects. Status, conditions and Patch have no effect then, and Apply of a
+	// kind in Owns ends the cleanup as stalled, because nothing can belong to the object.
 	Cleanup func(*Request[Spec, Status]) error
 	// WhileDeleting makes Reconcile run also while the object is being deleted and others
 	// hold it, such as the garbage collector: see [ObjectMeta.Deleting]. The host holds
@@ -49,8 +55,8 @@ type Controller[Spec, Status Value] struct {
 	// in Owns then. Not beside Cleanup.
 	WhileDeleting bool
 
-	// Gone, if it is set, runs for an object that is gone without a Cleanup that succeeded:
-	// one that never had the finalizer, or lost it. The Request has what was last known of
+	// Gone, if it is set, runs for an object that is gone without a Cleanup: one that never had
+	// the finalizer, lost it, or is not followed any more. The Request has what was last known of
 	// the object. Status, conditions and Patch are refused, and so is Apply of a kind in
 	// Owns. It is not called for what is deleted while no host runs: where nothing must be
 	// missed, use Cleanup.
@@ -318,7 +324,7 @@ func (n *run[Spec, Status]) reconcile(h guest.Host, q *abi.Request) (abi.Code, *
 // call calls Reconcile, Cleanup or Gone. Without Cleanup a deletion needs no run, and succeeds.
 func (c *Controller[Spec, Status]) call(r *Request[Spec, Status], deleting bool) (Action, error) {
 	switch {
-	case r.Gone && c.Gone != nil:
+	case r.Gone && c.Gone != nil && (!deleting || c.Cleanup == nil):
 		return Action{}, c.Gone(r)
 	case !deleting || c.WhileDeleting:
 		return c.Reconcile(r)

@@ -42,7 +42,8 @@ type Run struct {
 	Attempt int
 	// Previous describes how the last run ended. It is nil if that succeeded.
 	Previous *Previous
-	// Gone is set if the object does not exist any more: see Gone of a [Controller].
+	// Gone is set if the object does not exist any more: see Gone and Cleanup of a
+	// [Controller].
 	Gone bool
 	// Change is how the object differs from what the last run was given that ended well. It
 	// is nil unless the controller has Changes or Gone.

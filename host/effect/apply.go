@@ -362,7 +362,7 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 func (s *session) checkOptions(a *plannedApply) error {
 	switch {
 	case a.owned && s.target.Gone:
-		return denied(reasonOutOfScope, "the primary does not exist any more, and cannot own the object: list the kind in Writes of the controller")
+		return s.impossibleForGone("the primary does not exist any more, and cannot own the object: list the kind in Writes of the controller")
 	case a.alone && a.id() == objectIDOf(s.target.Object.Kind, s.target.Object.Key()):
 		return denied(reasonOutOfScope, "the object is the primary, which cannot own itself: leave the intent out")
 	case a.alone && !a.owned:

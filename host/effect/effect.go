@@ -289,6 +289,9 @@ type Target struct {
 	// NoOutage is set if a write of the last run was answered with the code 500, and the API
 	// server has answered a read for this run. Another 500 is then no outage.
 	NoOutage bool
+	// Cleanup is set beside Gone if the run is the cleanup. What cannot be done for an object that
+	// is gone then ends it: no later run can do it.
+	Cleanup bool
 }
 
 // mayWrite returns a failure with [Failure.Later] if the limit of writes is reached.

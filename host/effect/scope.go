@@ -62,11 +62,20 @@ func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at loca
 	}
 	if primary := s.target.Object; at.writes && at.id() == objectIDOf(primary.Kind, primary.Key()) {
 		if s.target.Gone {
-			return at, denied(reasonOutOfScope, "the object is the primary, which is gone: it cannot be written to, and another one of its name has a run of its own")
+			return at, s.impossibleForGone("the object is the primary, which is gone: it cannot be written to, and another one of its name has a run of its own")
 		}
 		at.owned = false // an object cannot own itself
 	}
 	return at, s.addOnce(at.id())
+}
+
+// impossibleForGone is the error of an intent that only a primary that exists could have.
+func (s *session) impossibleForGone(message string) error {
+	class := abi.ClassDenied
+	if s.target.Cleanup {
+		class = abi.ClassStalled
+	}
+	return newFailure(class, reasonOutOfScope, message)
 }
 
 // addOnce refuses two intents for one object: each would undo the other in

@@ -230,6 +230,26 @@ func TestGoneObjectDoesNotCallHandlersThatNeedTheFinalizer(t *testing.T) {
 	x.called("optional")
 }
 
+// Another one may be optional, which makes the controller ask for objects that are gone.
+func TestVanishedObjectCallsHandlersThatNeedTheFinalizer(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		x := &test{t: t}
+		h := &handlerSet{}
+		h.OnCreate("status", func(c *call) error { c.Status.URL = "u"; return nil })
+		h.OnDelete("needed", x.record(nil))
+		want := []string{"needed"}
+		if optional {
+			h.OnDelete("optional", x.record(nil)).Optional()
+			want = append(want, "optional")
+		}
+		x.begin(h)
+		x.run()
+		x.Vanish(shop)
+		x.ReconcileGone("default/shop").ExpectSuccess()
+		x.called(want...)
+	}
+}
+
 func TestErrorOfAnEventHandlerIsIgnored(t *testing.T) {
 	x := &test{t: t}
 	h := &handlerSet{}

@@ -10,7 +10,7 @@ import (
 // caused reports whether a handler is called for the change of the run.
 func (p *pass[Spec, Status]) caused(o *Handler[Spec, Status], c *Call[Spec, Status]) bool {
 	if p.change == sdk.Deleted {
-		return o.on == onEvent || o.on == onDelete && (o.optional || !p.r.Gone)
+		return o.on == onEvent || o.on == onDelete && (o.optional || p.cleanup)
 	}
 	switch o.on {
 	case onCreate:

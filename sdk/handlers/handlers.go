@@ -111,16 +111,12 @@ func (h *Handlers[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) s
 		base.Changes = sdk.ChangesAnnotation
 	}
 	h.annotated = base.Changes == sdk.ChangesAnnotation
-	base.Reconcile = h.run
-	end := func(r *sdk.Request[Spec, Status]) error {
-		_, err := h.run(r)
-		return err
-	}
+	base.Reconcile = func(r *sdk.Request[Spec, Status]) (sdk.Action, error) { return h.run(r, false) }
 	if h.has(func(o *Handler[Spec, Status]) bool { return o.on == onDelete && !o.optional }) {
-		base.Cleanup = end
+		base.Cleanup = func(r *sdk.Request[Spec, Status]) error { return h.end(r, true) }
 	}
 	if h.has(func(o *Handler[Spec, Status]) bool { return o.optional }) {
-		base.Gone = end
+		base.Gone = func(r *sdk.Request[Spec, Status]) error { return h.end(r, false) }
 	}
 	base.Timers = append(slices.Clip(base.Timers), h.timers...)
 	return base

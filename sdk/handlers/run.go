@@ -14,6 +14,7 @@ import (
 type pass[Spec, Status sdk.Value] struct {
 	r         *sdk.Request[Spec, Status]
 	annotated bool // the handled state is kept in the annotation
+	cleanup   bool // the object is, or was, held for the handlers of OnDelete
 	change    sdk.ChangeType
 	old       []byte                    // JSON of the object as it was handled, nil if not known
 	typed     *sdk.Object[Spec, Status] // old, once it was read
@@ -28,9 +29,17 @@ type pass[Spec, Status sdk.Value] struct {
 	again     int64                     // when the next handler is called again, in milliseconds since 1970
 }
 
-// run calls the handlers. It is the Reconcile, Cleanup and Gone of the controller.
-func (h *Handlers[Spec, Status]) run(r *sdk.Request[Spec, Status]) (sdk.Action, error) {
+// end calls the handlers for an object that is being deleted, or is gone. cleanup is set if the
+// object was held for the handlers that are not optional.
+func (h *Handlers[Spec, Status]) end(r *sdk.Request[Spec, Status], cleanup bool) error {
+	_, err := h.run(r, cleanup)
+	return err
+}
+
+// run calls the handlers. It is the Reconcile and, by end, the Cleanup and Gone of the controller.
+func (h *Handlers[Spec, Status]) run(r *sdk.Request[Spec, Status], cleanup bool) (sdk.Action, error) {
 	p := h.begin(r)
+	p.cleanup = cleanup
 	for _, o := range h.all {
 		if err := p.step(o); err != nil {
 			p.status.store(r.Run)

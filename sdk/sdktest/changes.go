@@ -3,6 +3,7 @@ package sdktest
 import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/outcome/handled"
+	"github.com/thole-dev/thole/sdk"
 )
 
 // This file has the handled states of objects, and the runs of objects that are gone:
@@ -13,6 +14,7 @@ type changes struct {
 	handled handled.State // with [abi.ChangesMemory], and when it is gone
 	ended   bool          // a run has ended well since the start of the host
 	cleaned bool          // a cleanup has succeeded
+	held    bool          // it is gone by [World.Vanish], and the cleanup has not succeeded
 	gone    bool          // of the present run: it does not exist any more, or is not followed
 
 	// With [abi.ChangesAnnotation], for one that somebody edits or removes:
@@ -34,8 +36,18 @@ func (w *World) Restart() {
 	}
 }
 
+// Vanish deletes a primary at once, whatever finalizers it has, as the API server may do just
+// after one was added. If it had that of the controller, [World.ReconcileGone] runs the cleanup.
+func (w *World) Vanish(ref sdk.Ref) {
+	w.tb.Helper()
+	o := w.mustExist("delete", ref)
+	w.key(o).held = w.isPrimary(o) && w.controller.Finalizer && w.holds(o) && !o.meta.Deleting()
+	w.remove(o)
+}
+
 // ReconcileGone runs the controller once for an object with that name that is gone: one that
-// was deleted, or is no longer followed, and for which no cleanup has succeeded. It can be
+// was deleted, or is no longer followed, and for which no cleanup has succeeded. The controller
+// must have Gone, or a Cleanup and the object be gone by [World.Vanish]. It can be
 // repeated until such a run has ended well or is stalled. See [World.Reconcile] for the name.
 func (w *World) ReconcileGone(name string) *Run {
 	w.tb.Helper()
@@ -61,10 +73,11 @@ func (w *World) isPrimary(o *object) bool { return o.in(w.scopes[:1]) != nil }
 // leave keeps the last known bytes of a primary that is followed no longer.
 func (w *World) leave(o *object) {
 	w.tb.Helper()
-	if !w.controller.Gone || !w.isPrimary(o) {
+	k := w.key(o)
+	if !w.controller.Gone && !k.held || !w.isPrimary(o) {
 		return
 	}
-	if k := w.key(o); !k.cleaned {
+	if !k.cleaned {
 		k.handled = w.handled(o, k)
 		w.gone = append(w.gone, o)
 	}
@@ -73,7 +86,7 @@ func (w *World) leave(o *object) {
 // change returns the change of a request, nil if the controller does not ask for any.
 func (w *World) change(o *object, k *key) *abi.Change {
 	w.tb.Helper()
-	if w.controller.Changes == "" && !k.gone {
+	if w.controller.Changes == "" && !(k.gone && w.controller.Gone) {
 		return nil
 	}
 	state := w.handled(o, k)
@@ -216,10 +229,14 @@ func (r *Run) keepChanges(k *key) {
 	}
 }
 
-// checkGone returns how a result violates the contract for an object that is gone.
+// checkGone returns how a result violates the contract for an object that is gone. What a
+// cleanup asks for that cannot be done has no effect.
 func (r *Run) checkGone() string {
 	switch {
 	case !r.gone || r.Result == nil:
+		return ""
+	case r.lateCleanup():
+		r.Result.Status, r.Result.Conditions, r.Result.Patch = nil, nil, nil
 		return ""
 	case r.Result.Status != nil:
 		return "status: the object is gone"
@@ -230,3 +247,6 @@ func (r *Run) checkGone() string {
 	}
 	return ""
 }
+
+// lateCleanup reports whether the run is the cleanup of an object that is gone.
+func (r *Run) lateCleanup() bool { return r.gone && r.world.key(r.primary).held }

@@ -361,6 +361,49 @@ func TestNoGoneRunAfterACleanupOrARestart(t *testing.T) {
 	}
 }
 
+func TestCleanupOfAnObjectThatHasVanished(t *testing.T) {
+	s := newScript()
+	s.result.Patch = []byte(`{"metadata":{"labels":{"a":"b"}}}`)
+	w := NewWith(t, s)
+	w.createOne()
+	w.Reconcile("ns/one").ExpectWrites("finalizer", "patch", "status")
+	w.Vanish(theOne)
+	w.ExpectGone(theOne)
+	s.code, s.result.Status = abi.CodeRetry, []byte(`{"a":1}`)
+	w.ReconcileGone("ns/one").ExpectRetry("").ExpectNoWrites()
+	if q := s.request; !q.Gone || !q.Deleting || q.Change != nil || !strings.Contains(string(q.Object), `"uid":"uid-1"`) {
+		t.Errorf("the request is %+v", q)
+	}
+	s.code = abi.CodeOK
+	w.ReconcileGone("ns/one").ExpectSuccess().ExpectNoWrites()
+	if len(w.gone) != 0 {
+		t.Error("another cleanup runs after it has succeeded")
+	}
+}
+
+func TestCleanupOfAnObjectThatHasVanishedStallsIfItIsToOwnSomething(t *testing.T) {
+	s := newScript()
+	s.result.Patch = []byte(`{"metadata":{"labels":{"a":"b"}}}`)
+	w := NewWith(t, s)
+	w.createOne()
+	w.Reconcile("ns/one")
+	w.Vanish(theOne)
+	s.result.Apply = []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`)}}
+	if run := w.ReconcileGone("ns/one"); run.Class != abi.ClassStalled || len(w.gone) != 0 {
+		t.Errorf("class %q, %d objects are left", run.Class, len(w.gone))
+	}
+}
+
+func TestObjectVanishesWithoutACleanupIfItWasNotHeld(t *testing.T) {
+	s := newScript()
+	w := NewWith(t, s)
+	w.createOne()
+	w.Reconcile("ns/one")
+	if w.Vanish(theOne); len(w.gone) != 0 {
+		t.Error("a cleanup runs for an object without the finalizer")
+	}
+}
+
 func TestObjectThatIsNoLongerFollowedIsGone(t *testing.T) {
 	s := newScript()
 	s.features = []string{abi.FeatureChanges, abi.FeatureSelectors}

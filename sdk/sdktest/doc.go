@@ -21,7 +21,8 @@
 //
 // If the controller has Changes, requests have their change, and the annotation of the
 // handled state is really on the object. [World.Restart] is a restart of the host, and
-// [World.ReconcileGone] the run for an object that was deleted without a cleanup.
+// [World.ReconcileGone] the run for an object that was deleted without a cleanup. [World.Vanish]
+// deletes one in spite of its finalizer.
 //
 // If the controller has Timers, a run has those that are due by the time of the world, which
 // [World.Advance] moves, and [Run.NextTimer] is when the next one is due.

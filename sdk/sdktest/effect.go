@@ -222,6 +222,8 @@ func (r *Run) checkScope(i *intent) *abi.EffectFailure {
 	switch {
 	case !i.owned && !i.writable:
 		return i.denied("NotDeclared", "the kind is in neither Owns nor Writes of the controller")
+	case i.owned && r.lateCleanup() && i.verb == "apply": // no other run can change that
+		return newFailure(i.verb, i.id, abi.ClassStalled, "OutOfScope", "the object is gone and cannot own anything")
 	case i.owned && r.gone && i.verb == "apply":
 		return i.denied("OutOfScope", "the object is gone and cannot own anything")
 	case cluster && i.namespace != "":
