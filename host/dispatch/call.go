@@ -71,7 +71,7 @@ func (r *run) request() *abi.Request {
 	return &abi.Request{
 		Controller: r.c.Name,
 		Object:     r.revision.given(r.given),
-		Deleting:   r.given.Deleting(),
+		Deleting:   r.cleanup || r.gone == nil && r.given.Deleting(),
 		Gone:       r.gone != nil,
 		Change:     r.change(),
 		Reasons:    r.reasons(),

@@ -237,7 +237,7 @@ func (ch *changes) replaced(before, next *Revision) {
 
 // change returns the change that the request states, nil if the controller asks for none.
 func (r *run) change() *abi.Change {
-	if r.revision.Controller.Changes == "" && r.gone == nil {
+	if r.revision.Controller.Changes == "" && (r.gone == nil || !r.revision.Controller.Gone) {
 		return nil
 	}
 	state, resumed := r.handledState()

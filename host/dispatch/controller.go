@@ -91,6 +91,11 @@ type Cache interface {
 	// Shown returns the primary as the informer shows it: the next event has it as the old
 	// object.
 	Shown(key object.Key) (*object.Object, bool)
+	// LastKnown returns the last state of a primary that does not exist any more: the plugin's
+	// own write, if that is newer than what the informer has shown until then.
+	LastKnown(shown *object.Object) *object.Object
+	// Exists reports whether the API server has the primary with that uid. It sends a request.
+	Exists(ctx context.Context, key object.Key, uid object.Hash) (bool, error)
 	// Wrote makes a write of a run of the key visible.
 	Wrote(key object.Key, write effect.Write)
 	// Full reports whether no more writes can be made visible before the informers
@@ -161,10 +166,11 @@ type Allowance interface {
 type Metrics interface {
 	Started() (ended func(d outcome.Decision, seconds float64))
 	Wrote(verb string)
-	Looped()              // a run of a key that is in a write loop
-	Dropped()             // a log line of the guest beyond its allowance
-	Stepped(failed bool)  // a step of a daemon
-	Limited(limit string) // a result that was refused because of a limit
+	Looped()                          // a run of a key that is in a write loop
+	Dropped()                         // a log line of the guest beyond its allowance
+	Stepped(failed bool)              // a step of a daemon
+	Limited(limit string)             // a result that was refused because of a limit
+	Vanished(end outcome.LateCleanup) // an object that was deleted in spite of the finalizer
 }
 
 // Revision is a plugin at one digest and under one policy, as a controller runs
@@ -213,7 +219,7 @@ type Controller struct {
 	// created has the objects whose creation the informer has shown, before their first run.
 	// cleanedUp has those that are about to go after their cleanup, in their order: one may be
 	// cleaned up before the informer shows that the last one of its name went. Both are by the
-	// hash of the uid, and empty unless the controller asks for changes.
+	// hash of the uid. created is empty unless the controller asks for changes.
 	created   map[object.Key]object.Hash
 	cleanedUp map[object.Key][]object.Hash
 	// timers has the objects that have run, and nothing if the controller has no timers.
@@ -279,6 +285,9 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 			others = append(others, key)
 		}
 	}
+	if before.Scopes.For.String() != revision.Scopes.For.String() { // no event shows what is not followed any more
+		c.forgetRuns()
+	}
 	others = append(others, c.goneReplaced(healthy, before, revision)...)
 	c.timersReplaced(before.Controller.Timers, revision.Controller.Timers)
 	scans := c.scansReplaced(revision)
@@ -315,6 +324,9 @@ func (c *Controller) Run(ctx context.Context) {
 		case <-ctx.Done():
 			workers.Wait()
 			c.stopDaemons(context.WithoutCancel(ctx), c.revision.Load())
+			c.mu.Lock()
+			c.loseHeld()
+			c.mu.Unlock()
 			return
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 )
 
@@ -207,7 +208,16 @@ func (a worldAccess) May(context.Context, string, abi.Kind, object.Key) error {
 	return nil
 }
 
-type worldMetrics struct{ noMetrics }
+type worldMetrics struct {
+	noMetrics
+	*world
+}
+
+func (m worldMetrics) Vanished(end outcome.LateCleanup) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cleaned[end]++
+}
 
 func (worldMetrics) Wrote(string) {}
 func (worldMetrics) Looped()      {}
@@ -218,6 +228,7 @@ type plan struct {
 	as        bool // an account
 	finalizer bool
 	changes   bool // the controller asks for them, and for objects that are gone
+	gapless   bool
 	steps     []step
 }
 
@@ -255,17 +266,32 @@ func TestEveryObjectConverges(t *testing.T) {
 	})
 }
 
+// However late the informer is, and whatever fails: each object that is deleted in spite of its
+// finalizer is cleaned up once.
+func TestEveryObjectThatVanishesIsCleanedUpOnce(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := drawPlan(r, "vanish", "vanish")
+		p.gapless = true
+		var problems []string
+		synctest.Test(t, func(*testing.T) { problems = p.run() })
+		if len(problems) > 0 {
+			r.Fatal(strings.Join(problems, "\n"))
+		}
+	})
+}
+
 // run runs a controller while others do what is planned, and returns what is wrong
 // at the end.
 func (p plan) run() []string {
 	w := &world{
 		random: rand.New(rand.NewPCG(p.seed, 0)), chaos: true,
 		objects: map[id]*entity{}, shown: map[id]*object.Object{}, own: map[id]ownWrite{}, ahead: map[object.Key]int{}, saw: map[object.Key]string{},
+		gapless: p.gapless, cleaned: map[outcome.LateCleanup]int{},
 	}
 	var longest time.Duration
 	w.c = New(Config{
 		Plugin: "p", Name: "c", Workers: 2, Queue: queue.New(queue.Config{}), Cache: worldCache{world: w},
-		Metrics: worldMetrics{}, Logger: hclog.NewNullLogger(),
+		Metrics: worldMetrics{world: w}, Logger: hclog.NewNullLogger(),
 		Events: events.Func(func(e events.Event) {
 			if ended, ok := e.(events.RunEnded); ok {
 				w.mu.Lock()
@@ -333,6 +359,11 @@ func (w *world) step(n int, s step) {
 		w.change(of, func(e *entity) { e.status = fmt.Sprint(n) })
 	case s.action == "remove the finalizer":
 		w.change(of, func(e *entity) { e.finalizer = false })
+	case s.action == "vanish":
+		if live.finalizer && !live.deleting {
+			w.vanished++
+			w.change(of, nil)
+		}
 	case s.action == "delete":
 		w.change(of, func(e *entity) { e.deleting, e.generation = true, e.generation+1 })
 	default:
@@ -356,7 +387,15 @@ func (w *world) problems() (all []string) {
 			children[e.owner.uid]++
 		}
 	}
+	if succeeded := w.cleaned[outcome.LateCleanupSucceeded]; w.gapless && (succeeded != w.vanished || len(w.cleaned) > 1) {
+		add("of %d widgets that have vanished, these were cleaned up: %v", w.vanished, w.cleaned)
+	}
 	for of, e := range w.objects {
+		if of.kind == gadget && w.gapless {
+			if owner := w.objects[e.owner.id]; owner == nil || owner.uid != e.owner.uid {
+				add("the owner of %s is gone", of.key)
+			}
+		}
 		if of.kind != widget {
 			continue
 		}

@@ -81,6 +81,7 @@ type fixture struct {
 	foreign   string                                  // a merge patch that somebody else makes just before the next write of status
 	live      *object.Object                          // what the API server has, for reads of what is not followed
 	liveError error
+	lastKnown *object.Object // of one that is gone; nil: what was shown
 	edge      string         // what the last edge to an object depends on
 	entries   rights.Entries // of the policy
 	shares    bool           // the primary has applied fields of an object that it does not own
@@ -157,8 +158,19 @@ func (f *fixture) expect(want ...string) {
 	f.log = nil
 }
 
-// put stores an object as the API server would send it.
+// put stores an object as the API server would send it. The informer has shown that another one of
+// the name is gone.
 func (f *fixture) put(text string) *object.Object {
+	f.t.Helper()
+	o := f.putUnseen(text)
+	if s := f.c.keys[o.Key()]; o.Kind == widget && s != nil && s.uid != o.Identity() {
+		s.last.inTerm = false
+	}
+	return o
+}
+
+// putUnseen is put before the informer has shown that another one is gone.
+func (f *fixture) putUnseen(text string) *object.Object {
 	f.t.Helper()
 	o, err := object.Parse([]byte(text), abi.Kind{})
 	if err != nil {
@@ -277,6 +289,18 @@ func (c testCache) Refresh(_ context.Context, _ object.Key, ref abi.Ref) error {
 		return nil
 	}
 	return c.refresh(ref)
+}
+
+func (c testCache) LastKnown(shown *object.Object) *object.Object {
+	if c.lastKnown != nil {
+		return c.lastKnown
+	}
+	return shown
+}
+
+func (c testCache) Exists(_ context.Context, key object.Key, uid object.Hash) (bool, error) {
+	c.note("exists %s", key)
+	return c.live != nil && c.live.Identity() == uid, c.liveError
 }
 
 func (c testCache) Wrote(_ object.Key, w effect.Write) { c.wrote = append(c.wrote, w) }
@@ -535,10 +559,13 @@ func (m testMetrics) Started() func(outcome.Decision, float64) {
 		m.note("metric %s %s", d.Metric, d.Class)
 	}
 }
-func (m testMetrics) Wrote(string)         {}
-func (m testMetrics) Looped()              { m.loops++ }
-func (m testMetrics) Stepped(failed bool)  { m.note("stepped failed=%t", failed) }
-func (m testMetrics) Dropped()             { m.note("line dropped") }
+func (m testMetrics) Wrote(string)        {}
+func (m testMetrics) Looped()             { m.loops++ }
+func (m testMetrics) Stepped(failed bool) { m.note("stepped failed=%t", failed) }
+func (m testMetrics) Dropped()            { m.note("line dropped") }
+func (m testMetrics) Vanished(end outcome.LateCleanup) {
+	m.note("vanished: %s", end)
+}
 func (m testMetrics) Limited(limit string) { m.note("limited by %s", limit) }
 
 // budget is an [Allowance] of a fixed number.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -11,12 +12,17 @@ import (
 )
 
 // This file runs the plugin for objects that are gone, for controllers that ask for it
-// (abi/SPEC.md, "Objects that are gone").
+// (abi/SPEC.md, "Objects that are gone"), and for those that have vanished (vanished.go).
 
-// goneObject is an object that is gone and for which a run has not ended yet.
+// goneObject is an object that is gone and for which a run has not ended yet. Controller.mu guards
+// state, held and lost. The others belong to the worker that has taken the key.
 type goneObject struct {
 	*object.Object // as it was last known
 	state          *keyState
+	held           bool                // it was held by the finalizer, and is cleaned up if it does not exist
+	lost           outcome.LateCleanup // with held: why it is not cleaned up any more; "": it is
+	confirmed      bool                // with held: the API server does not have it
+	pause          time.Duration       // until that was read again
 }
 
 // goneList has those of a controller, by their keys and in the order in which they went.
@@ -29,35 +35,83 @@ type goneList struct {
 // maxGoneBytes is from how many bytes on nothing but metadata is kept of objects that are gone.
 const maxGoneBytes = 32 << 20
 
-// observeGone handles the event that an object is gone. The key must be made due after that.
-func (c *Controller) observeGone(o *object.Object) {
+// observeGone handles the event that an object is gone. lost is set if nothing shows that it was
+// deleted. The key must be made due after that.
+func (c *Controller) observeGone(o *object.Object, lost bool) {
+	if c.revision.Load().keepsGone() {
+		o = c.Cache.LastKnown(o)
+	}
 	uid := o.Identity()
-	rev, cleanedUp, full := c.meetGone(o, uid)
-	if cleanedUp || !rev.Controller.Gone || !c.leads() {
+	rev, met := c.meetGone(o, uid)
+	if met.cleanedUp {
 		return
 	}
-	if full || rev.Controller.For.MetadataOnly {
+	leads := c.leads()
+	if met.held {
+		if loss := met.loss(leads, lost); loss != "" {
+			c.loseCleanup(rev, o, loss)
+			met.held = false
+		}
+	}
+	if !leads || !met.held && !rev.Controller.Gone {
+		return
+	}
+	if met.full || rev.Controller.For.MetadataOnly {
 		o = o.Metadata() // without the lock: it reads the whole object
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.goneObjects.byKey[o.Key()] = append(c.goneObjects.byKey[o.Key()], &goneObject{o, c.takeState(o.Key(), uid)})
+	g := &goneObject{Object: o, state: c.takeState(o.Key(), uid), held: met.held}
+	c.goneObjects.byKey[o.Key()] = append(c.goneObjects.byKey[o.Key()], g)
 	c.goneObjects.bytes += len(o.Raw)
 }
 
-// meetGone reports whether the cleanup of an object that is gone has succeeded, which is then
-// forgotten, and whether there is no room for more than its metadata.
-func (c *Controller) meetGone(o *object.Object, uid object.Hash) (rev *Revision, cleanedUp, full bool) {
+// metGone is what is known of an object when it is gone.
+type metGone struct {
+	cleanedUp bool // its cleanup has succeeded
+	held      bool // see [goneObject]
+	full      bool // there is no room for more than its metadata
+}
+
+// loss returns why the cleanup of an object that was held does not run, "" if it does. With the
+// metadata alone it could do harm.
+func (m metGone) loss(leads, lost bool) outcome.LateCleanup {
+	switch {
+	case !leads:
+		return outcome.LateCleanupStopped
+	case lost:
+		return outcome.LateCleanupRestored
+	case m.full:
+		return outcome.LateCleanupTooLarge
+	}
+	return ""
+}
+
+// meetGone returns what is known of an object that is gone. That its cleanup has succeeded is then
+// forgotten.
+func (c *Controller) meetGone(o *object.Object, uid object.Hash) (rev *Revision, met metGone) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	rev = c.revision.Load()
 	all := c.cleanedUp[o.Key()]
 	at := slices.Index(all, uid)
-	if cleanedUp = at >= 0; at == len(all)-1 {
+	if met.cleanedUp = at >= 0; at == len(all)-1 {
 		delete(c.cleanedUp, o.Key())
-	} else if cleanedUp { // no event of an earlier one will come
+	} else if met.cleanedUp { // no event of an earlier one will come
 		c.cleanedUp[o.Key()] = all[at+1:]
 	}
-	return c.revision.Load(), cleanedUp, c.goneObjects.bytes+len(o.Raw) > maxGoneBytes
+	s := c.keys[o.Key()]
+	met.held, met.full = rev.held(o, s), c.goneObjects.bytes+len(o.Raw) > maxGoneBytes
+	if s != nil && s.uid == uid {
+		s.last.inTerm = false
+	}
+	return rev, met
+}
+
+// isCleanedUp reports whether the cleanup of an object has succeeded whose deletion the informer
+// has not shown yet. Controller.mu is held.
+func (c *Controller) isCleanedUp(key object.Key, uid object.Hash) bool {
+	return slices.Contains(c.cleanedUp[key], uid)
 }
 
 // takeState returns the state of a key, which belongs to the object that is gone, or a new
@@ -72,14 +126,15 @@ func (c *Controller) takeState(key object.Key, uid object.Hash) *keyState {
 	return s
 }
 
-// nextGone returns the first object of a key that is gone, nil if there is none.
-func (c *Controller) nextGone(key object.Key, rev *Revision) *goneObject {
-	if !rev.Controller.Gone {
-		return nil
-	}
+// nextGone returns the first object of a key that is gone and has a run to come, nil if there is
+// none.
+func (c *Controller) nextGone(key object.Key) *goneObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.goneObjects.byKey[key]
+	for len(all) > 0 && c.adaptGone(key, all[0], c.revision.Load()) {
+		all = c.goneObjects.byKey[key]
+	}
 	if len(all) == 0 {
 		return nil
 	}
@@ -106,10 +161,8 @@ func (c *Controller) goneReplaced(healthy bool, before, next *Revision) (keys []
 	for key, all := range c.goneObjects.byKey {
 		keys = append(keys, key)
 		for _, g := range slices.Clone(all) {
-			if g.state.revisionReplaced(healthy, before, next); !next.Controller.Gone {
-				c.dropGone(key, g)
-				next.Effects.Forget(g.state.uid)
-			}
+			g.state.revisionReplaced(healthy, before, next)
+			c.adaptGone(key, g, next)
 		}
 	}
 	return keys
@@ -124,8 +177,11 @@ func (c *Controller) goneOutageEnded() {
 	}
 }
 
-// dropGone removes an object that is gone. Controller.mu is held.
+// dropGone removes an object that is gone, if that was not done. Controller.mu is held.
 func (c *Controller) dropGone(key object.Key, g *goneObject) {
+	if !slices.Contains(c.goneObjects.byKey[key], g) {
+		return
+	}
 	left := slices.DeleteFunc(c.goneObjects.byKey[key], func(other *goneObject) bool { return other == g })
 	if c.goneObjects.bytes -= len(g.Raw); len(left) > 0 {
 		c.goneObjects.byKey[key] = left
@@ -142,11 +198,15 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 		c.postpone(item.Item, fullPause)
 		return nil
 	}
+	if !c.confirm(ctx, item, g) {
+		return nil
+	}
 	unread := c.refresh(ctx, item.Key, g.state)
 	c.mu.Lock()
 	var r, resumed *run
-	if item.revision == c.revision.Load() {
+	if item.revision == c.revision.Load() && slices.Contains(c.goneObjects.byKey[item.Key], g) {
 		r, resumed = c.beginState(item, g.Object, g.state)
+		r.gone, r.cleanup = g, g.held
 	}
 	c.mu.Unlock()
 	switch {
@@ -156,16 +216,19 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 	case resumed != nil:
 		return resumed.resume(g.Object, item.Reasons)
 	}
-	r.gone = g
-	if ch := g.state.changes; ch.kept != nil && g.MetadataOnly == item.revision.Controller.For.MetadataOnly {
+	if ch := g.state.changes; ch != nil && ch.kept != nil && g.MetadataOnly == item.revision.Controller.For.MetadataOnly {
 		r.old = ch.kept.of(g.Object)
 	}
 	r.beginReads(ctx, unread)
 	return r
 }
 
-// refuseWritesToGone refuses a result that would write to an object that is gone.
+// refuseWritesToGone refuses a result that would write to an object that is gone. A cleanup need
+// not know that it is.
 func (r *run) refuseWritesToGone() {
+	if r.cleanup && r.result != nil {
+		r.result.Status, r.result.Conditions, r.result.Patch = nil, nil, nil
+	}
 	if r.gone == nil || r.result == nil || len(r.result.Status)+len(r.result.Conditions)+len(r.result.Patch) == 0 {
 		return
 	}
@@ -198,6 +261,7 @@ func (r *run) endsGone() bool {
 // of its key is then done: that includes an object that was created again.
 func (r *run) endGone() {
 	r.c.mu.Lock()
+	r.endCleanup()
 	r.c.dropGone(r.item.Key, r.gone)
 	r.c.mu.Unlock()
 	r.revision.Effects.Forget(r.gone.state.uid)
@@ -207,9 +271,6 @@ func (r *run) endGone() {
 // cleansUp records that the cleanup of an object has succeeded: it is about to go, or has gone
 // during the run, and has no run for that.
 func (r *run) cleansUp() {
-	if !r.revision.Controller.Gone {
-		return
-	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	for _, g := range r.c.goneObjects.byKey[r.item.Key] {
@@ -218,7 +279,7 @@ func (r *run) cleansUp() {
 			return
 		}
 	}
-	if all := r.c.cleanedUp[r.item.Key]; !slices.Contains(all, r.state.uid) { // else it is tried again
-		r.c.cleanedUp[r.item.Key] = append(all, r.state.uid)
+	if !r.c.isCleanedUp(r.item.Key, r.state.uid) { // else it is tried again
+		r.c.cleanedUp[r.item.Key] = append(r.c.cleanedUp[r.item.Key], r.state.uid)
 	}
 }

@@ -31,6 +31,13 @@ func (f *fixture) remove() *object.Object {
 	return o
 }
 
+// removeUnheld removes the widget after somebody has removed its finalizer.
+func (f *fixture) removeUnheld() {
+	last := patched(f.t, f.store[widget][testKey], `{"metadata":{"finalizers":null}}`)
+	delete(f.store[widget], testKey)
+	f.c.Observe(last, nil, false)
+}
+
 func (f *fixture) isGone() bool { return f.request != nil && f.request.Gone }
 
 func TestARunComesForAnObjectThatIsGone(t *testing.T) {

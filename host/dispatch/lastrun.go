@@ -69,6 +69,10 @@ type lastRun struct {
 	ended   int64  // in Unix milliseconds
 	micros  uint32 // its duration, at most 71 minutes
 	reasons ReasonSet
+
+	// inTerm is set if a run has begun since the replica leads, which may not have ended, and the
+	// informer has not shown since that the object is gone.
+	inTerm bool
 }
 
 // keepLast keeps how the run has ended.
@@ -83,6 +87,7 @@ func (r *run) keepLast(e *events.RunEnded) {
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
+	last.inTerm = r.state.last.inTerm
 	r.state.last, r.state.failed = last, failed
 }
 

@@ -49,7 +49,7 @@ func TestLastRunOfAnObjectIsKept(t *testing.T) {
 	if last = f.lastRun(); last.Failure != nil || last.Reasons.String() != "primary, resync" || last.Duration < 2*time.Millisecond || last.Duration > time.Minute {
 		t.Errorf("after it has succeeded: %+v", last)
 	}
-	delete(f.store[widget], testKey)
+	f.removeUnheld()
 	if f.run(); len(f.c.LastRuns()) != 0 {
 		t.Error("the last run of an object stays that does not exist any more")
 	}

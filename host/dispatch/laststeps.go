@@ -178,4 +178,6 @@ func (c *Controller) EndTerm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropDaemons()
+	c.loseHeld()
+	c.forgetRuns()
 }

@@ -238,6 +238,10 @@ func (*manyWidgets) All(abi.Kind) iter.Seq[*object.Object] {
 // manyCache is the cache of the controller.
 type manyCache struct{ *manyWidgets }
 
+func (c manyCache) LastKnown(shown *object.Object) *object.Object { return shown }
+
+func (c manyCache) Exists(context.Context, object.Key, object.Hash) (bool, error) { return false, nil }
+
 func (c manyCache) Get(key object.Key) (*object.Object, bool) {
 	o := c.objects[id{widget, key}]
 	return o, o != nil

@@ -345,7 +345,7 @@ func TestANewRevisionDropsPostponedEffects(t *testing.T) {
 
 func TestAParkedRunEndsWithItsObject(t *testing.T) {
 	for name, end := range map[string]func(*fixture){
-		"deleted":       func(f *fixture) { delete(f.store[widget], testKey) },
+		"deleted":       func(f *fixture) { f.removeUnheld() },
 		"created again": func(f *fixture) { f.put(strings.Replace(aWidget, "u1", "u2", 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {

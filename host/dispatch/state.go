@@ -59,13 +59,14 @@ type carried struct {
 	signals  signals      // for the next run
 	parked   *run         // the run whose effects are postponed; nil: none
 	deferred []change     // that came during the run
+	awaited  int          // times that the key had to wait for the event that its object is gone
 	failed   *LastFailure // of the latest run that has ended; nil: it has succeeded
 }
 
 // isEmpty reports whether nothing is carried over.
 func (c *carried) isEmpty() bool {
 	return c.tries == (outcome.Tries{}) && c.memo == nil && c.previous == nil && len(c.uncertain) == 0 &&
-		!c.internal && !c.answered && !c.notBefore.After(time.Now()) && c.postponed+c.repeated == 0 && c.parked == nil && c.failed == nil && len(c.deferred)+len(c.signals.waiting) == 0
+		!c.internal && !c.answered && !c.notBefore.After(time.Now()) && c.postponed+c.repeated+c.awaited == 0 && c.parked == nil && c.failed == nil && len(c.deferred)+len(c.signals.waiting) == 0
 }
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If
@@ -105,6 +106,7 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 	if s.carried == nil {
 		s.carried = &carried{}
 	}
+	s.awaited = 0
 	if s.replaced {
 		if s.otherAccount || !item.revision.Controller.IsSignalled() { // a signal may tell what that has read, and is for who knows signals
 			c.dropAllSignals(s)
@@ -130,7 +132,7 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
 		own: !s.wokenByOthers && !timed, others: s.wokenByOthers, restores: c.restores,
 	}
-	s.running, s.wokenByOthers = true, false
+	s.running, s.last.inTerm, s.wokenByOthers = true, true, false
 	return r, resumed
 }
 

@@ -29,6 +29,8 @@ func (c *Controller) beginTerm(term <-chan struct{}) {
 	c.timers, c.followed = nil, time.Now()
 	clear(c.created)
 	c.dropDaemons()
+	c.loseHeld()
+	c.forgetRuns()
 	for _, s := range c.keys {
 		if s.changes != nil {
 			s.changes.otherTerm = true

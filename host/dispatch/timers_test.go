@@ -360,7 +360,7 @@ func TestTimersAreDroppedWithTheirObject(t *testing.T) {
 		pass(30 * time.Second)
 		f.put(string(mergePatch(t, []byte(aWidget), `{"metadata":{"uid":"u2"}}`)))
 		f.runTimed(nil, 10*time.Second, abi.ReasonPrimary) // of the new object
-		delete(f.store[widget], testKey)
+		f.removeUnheld()
 		f.run(abi.ReasonPrimary)
 		if len(f.c.timers) > 0 {
 			t.Error("the timers of an object are kept that does not exist")

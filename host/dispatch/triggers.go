@@ -29,7 +29,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 	c.publishChange(old, updated)
 	switch {
 	case updated == nil:
-		c.observeGone(old)
+		c.observeGone(old, false)
 		c.add(old.Key(), abi.ReasonPrimary)
 	case initial:
 		c.add(updated.Key(), abi.ReasonResync)
@@ -40,6 +40,14 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 		}
 		c.changed(updated.Key(), changeOf(reasonOf(old, updated), old, updated))
 	}
+}
+
+// ObserveLost handles that a primary is not there any more although nothing shows that it was
+// deleted: see Lost of [cache.Event].
+func (c *Controller) ObserveLost(o *object.Object) {
+	c.publishChange(o, nil)
+	c.observeGone(o, true)
+	c.add(o.Key(), abi.ReasonPrimary)
 }
 
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that

@@ -159,6 +159,7 @@ type run struct {
 	given   *object.Object // the primary as the guest was given it
 	primary *object.Object // with what this run has written since
 	gone    *goneObject    // given, if it is gone; else nil
+	cleanup bool           // with gone: it has vanished, and is cleaned up
 	old     []byte         // the handled state in memory, if it is known
 	since   string         // a digest of the handled state by which the request states the change; "" in memory
 
@@ -208,11 +209,15 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	if item.revision.Daemons != nil {
 		c.stopOrphan(ctx, item.Key)
 	}
-	if g := c.nextGone(item.Key, item.revision); g != nil {
+	if g := c.nextGone(item.Key); g != nil {
 		return c.beginGone(ctx, item, g)
 	}
 	unread := c.refresh(ctx, item.Key, c.stateOf(item.Key))
 	primary, exists := c.Cache.Get(item.Key)
+	if pause := c.awaitsDeletion(item.Key, primary, item.revision); pause > 0 {
+		c.postpone(item.Item, pause)
+		return nil
+	}
 	switch {
 	case !exists:
 		c.gone(ctx, item)
@@ -266,7 +271,7 @@ const fullPause = 100 * time.Millisecond
 // target is the primary and the controller for the stage effect.
 func (r *run) target() effect.Target {
 	return effect.Target{
-		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil,
+		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil, Cleanup: r.cleanup,
 		NoOutage: r.state.internal && r.state.answered,
 	}
 }

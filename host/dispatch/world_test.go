@@ -16,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -28,6 +29,7 @@ type world struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	chaos   bool // requests fail at random
+	gapless bool // the watch is never interrupted
 	version int
 	objects map[id]*entity        // on the server
 	shown   map[id]*object.Object // by the informer
@@ -37,6 +39,9 @@ type world struct {
 	pending []event
 	saw     map[object.Key]string // by the last call
 	model   *changesModel         // nil unless the controller asks for changes
+
+	vanished int                         // how many widgets were deleted in spite of the finalizer
+	cleaned  map[outcome.LateCleanup]int // what became of them
 
 	delivering sync.Mutex
 }
@@ -125,7 +130,7 @@ func (w *world) deliver() {
 	}
 	due := w.pending[:n:n]
 	w.pending = w.pending[n:]
-	relist := w.random.IntN(4) == 0
+	relist := w.random.IntN(4) == 0 && !w.gapless
 	var missed []object.Key
 	for key, version := range w.ahead {
 		if relist && version > w.seen {
@@ -246,6 +251,24 @@ func (c worldCache) Shown(key object.Key) (*object.Object, bool) {
 	return o, o != nil
 }
 
+func (c worldCache) LastKnown(shown *object.Object) *object.Object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := c.own[id{widget, shown.Key()}]
+	if own.object == nil || own.uid != shown.UID || own.version < versionOf(shown) {
+		return shown
+	}
+	return own.object
+}
+
+func (c worldCache) Exists(_ context.Context, key object.Key, uid object.Hash) (bool, error) {
+	c.request()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := c.objects[id{widget, key}]
+	return live != nil && live.object().Identity() == uid, nil
+}
+
 func (c worldCache) Wrote(key object.Key, w effect.Write) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,7 +336,7 @@ func (w *world) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return,
 	if note := primary.Annotations["note"]; note != primary.Annotations["copied"] && !primary.Deleting() {
 		result.Patch = fmt.Appendf(nil, `{"metadata":{"annotations":{"copied":%q}}}`, note)
 	}
-	if request.Gone {
+	if request.Gone && !request.Deleting {
 		result.Status, result.Patch = nil, nil
 	}
 	return returns(result)

@@ -257,7 +257,7 @@ func (c *controller) follow(rev *dispatch.Revision, informers *informers) {
 	m, scopes := &rev.Controller, rev.Scopes
 	c.primaries.Store(informers.get(m.For.Kind).Narrow(scopes.For))
 	add(scopes.For, "for", func(i *cache.Informer) func() {
-		return i.AddHandler(func(key object.Key) { c.Resync([]object.Key{key}) }, func(e cache.Event) { c.Observe(e.Old, e.New, e.Initial) })
+		return i.AddHandler(func(key object.Key) { c.Resync([]object.Key{key}) }, c.observe)
 	})
 	for _, s := range scopes.Owns {
 		add(s, "owns", func(i *cache.Informer) func() { return i.AddChangeHandler(c.ObserveOwned) })
@@ -270,6 +270,15 @@ func (c *controller) follow(rev *dispatch.Revision, informers *informers) {
 		})
 	}
 	removeHandlers(before)
+}
+
+// observe handles an event of what the controller reconciles.
+func (c *controller) observe(e cache.Event) {
+	if e.Lost {
+		c.ObserveLost(e.Old)
+		return
+	}
+	c.Observe(e.Old, e.New, e.Initial)
 }
 
 func removeHandlers(handlers map[followed]follower) {

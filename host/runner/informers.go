@@ -228,6 +228,25 @@ func (c controllerCache) PrimariesBy(namespace string, field fieldpath.Path, val
 	return keys
 }
 
+// LastKnown returns the last state of a primary that does not exist any more.
+func (c controllerCache) LastKnown(shown *object.Object) *object.Object {
+	return c.ownWrites.LastKnown(c.primaries.Load(), shown)
+}
+
+// Exists reads the primary from the API server as the host. It fails if the server does not serve
+// the kind: the reply has no name then.
+func (c controllerCache) Exists(ctx context.Context, key object.Key, uid object.Hash) (bool, error) {
+	o, err := c.primaries.Load().Live(ctx, key)
+	var reply apierrors.APIStatus
+	switch {
+	case err == nil:
+		return o.Identity() == uid, nil
+	case apierrors.IsNotFound(err) && errors.As(err, &reply) && reply.Status().Details != nil && reply.Status().Details.Name == key.Name:
+		return false, nil
+	}
+	return false, explain.Forbidden(err, "get")
+}
+
 // Wrote ignores a kind without an informer, or with one that has read nothing: a write
 // would be kept until the informer shows it.
 func (c controllerCache) Wrote(key object.Key, w effect.Write) {

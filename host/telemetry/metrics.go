@@ -40,6 +40,7 @@ type Metrics struct {
 	writes        *prometheus.CounterVec
 	writeLoops    *prometheus.CounterVec
 	daemonSteps   *prometheus.CounterVec
+	vanished      *prometheus.CounterVec
 	droppedLines  *prometheus.CounterVec
 
 	pluginInfo   *prometheus.GaugeVec
@@ -118,6 +119,8 @@ func (m *Metrics) addControllerMetrics() {
 		"Writes to the API server by verb of the effect.", "controller", "verb")
 	m.writeLoops = m.counter("thole_write_loop_runs_total",
 		"Reconciles of objects in a write loop: only their own writes run them, and they go on writing.", "controller")
+	m.vanished = m.counter("thole_vanished_objects_total",
+		"Objects that the API server deleted in spite of the finalizer of the controller, by what became of their cleanup.", "controller", "result")
 	m.daemonSteps = m.counter("thole_daemon_steps_total",
 		"Steps of the daemons of objects, by result.", "controller", "result")
 	m.droppedLines = m.counter("thole_guest_log_lines_dropped_total",
@@ -220,6 +223,9 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 	for _, failed := range []bool{false, true} {
 		m.daemonSteps.WithLabelValues(name, stepResult(failed))
 	}
+	for _, end := range outcome.LateCleanups() {
+		m.vanished.WithLabelValues(name, string(end))
+	}
 	m.activeWorkers.WithLabelValues(name)
 	c := &ControllerMetrics{m: m, name: name}
 	c.SetWorkers(workers)
@@ -266,6 +272,11 @@ func (c *ControllerMetrics) Wrote(verb string) { c.m.writes.WithLabelValues(c.na
 // Stepped counts a step of a daemon.
 func (c *ControllerMetrics) Stepped(failed bool) {
 	c.m.daemonSteps.WithLabelValues(c.name, stepResult(failed)).Inc()
+}
+
+// Vanished counts an object that was deleted in spite of its finalizer.
+func (c *ControllerMetrics) Vanished(end outcome.LateCleanup) {
+	c.m.vanished.WithLabelValues(c.name, string(end)).Inc()
 }
 
 func stepResult(failed bool) string {
