@@ -186,10 +186,12 @@ func (b *Breaker) releaseAll() {
 // cancel ends a run that does not count.
 func (p *permit) cancel() {
 	p.end(func(b *Breaker) {
-		if p.admission == asTrial {
-			b.circuit.endTrial(time.Now(), p.epoch, false, 0)
-		} else if p.admission == counted {
+		switch p.admission {
+		case counted:
 			b.circuit.cancel(p.epoch)
+		case asTrial:
+			b.circuit.endTrial(time.Now(), p.epoch, false, 0)
+		case onCredit:
 		}
 	})
 }
