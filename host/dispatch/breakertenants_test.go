@@ -129,10 +129,10 @@ func (w *tenants) loseLead(d time.Duration) {
 		o.honest = false
 	}
 	w.mu.Unlock()
-	time.Sleep(1) // fake time: no run ends at the same time
+	time.Sleep(time.Nanosecond) // fake time: no run ends at the same time
 	synctest.Wait()
 	w.lease.lose()
-	time.Sleep(d + 1) // fake time
+	time.Sleep(d + time.Nanosecond) // fake time
 	w.lease.lead()
 }
 
