@@ -48,6 +48,7 @@
 //	annotation.go    the same in an annotation of the object
 //	terms.go         what counts no more when the replica leads again
 //	gone.go          runs for objects that are gone
+//	vanished.go      cleanups of those that were deleted in spite of the finalizer
 //	daemons.go       the daemons of objects between their steps
 //	laststeps.go     how they are stopped
 //	scans.go         functions of the controller that find the objects to run

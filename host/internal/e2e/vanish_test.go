@@ -42,7 +42,7 @@ func race(t *testing.T, seed uint64, ns, prefix string, n int) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(time.Duration(random.IntN(30_000)) * time.Microsecond) // the deletion races with the finalizer
+				<-time.After(time.Duration(random.IntN(30_000)) * time.Microsecond) // the deletion races with the finalizer
 				if err := objects.Resource(stamps).Namespace(ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}
