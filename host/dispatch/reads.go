@@ -206,7 +206,7 @@ func (r *run) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply,
 	found, err := r.reads.List(wanted)
 	if errors.Is(err, cache.ErrTooLarge) {
 		r.warn("list refused: the objects have more bytes together than a reply may have; read them by read.Pages, or some of their fields by read.Fields",
-			"kind", wanted.Kind.String(), "limit", served.MaxReply)
+			"kind", wanted.Kind.String(), "limitBytes", served.MaxReply)
 	}
 	if err != nil {
 		return sandbox.Reply{}, r.unavailable("list", wanted.Kind, err)
