@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
@@ -165,18 +164,27 @@ func TestTheThirtyThirdSharerIsRefused(t *testing.T) {
 	}
 }
 
-// Another sharer that comes between the read and the write is counted too.
+// Others that come between the read and the write are counted, too.
 func TestJoiningIsOfTheVersionThatWasRead(t *testing.T) {
 	w := newCluster(t)
 	p := w.sharers("one")[0]
 	w.store.put(w.create(configMap, `{"metadata":{"name":"c"}}`))
-	w.wire.before = func(request) {
-		w.wire.before = func(request) { w.edit(configMap, "c", "", `{"data":{"x":"1"}}`) }
+	meanwhile := func(patch string) {
+		w.wire.before = func(request) {
+			w.wire.before = func(request) { w.edit(configMap, "c", "", patch) }
+		}
 	}
-	_, failure := w.PerformIntents(t.Context(), p, data("one=1"))
-	if failure == nil || !failure.Conflict {
+	others := map[string]string{}
+	for i := range maxSharers {
+		others[w.sharedAnnotation(p.Controller, object.Key{Namespace: "x", Name: fmt.Sprint(i)})] = "d x/" + fmt.Sprint(i)
+	}
+	text, _ := json.Marshal(others)
+	meanwhile(fmt.Sprintf(`{"metadata":{"annotations":%s}}`, text))
+	if _, failure := w.PerformIntents(t.Context(), p, data("one=1")); failure == nil || failure.Reason != reasonTooManySharers {
 		t.Fatalf("got %+v", failure)
 	}
+	w.edit(configMap, "c", "", `{"metadata":{"annotations":null}}`)
+	meanwhile(`{"data":{"x":"1"}}`)
 	w.succeed(p, data("one=1"))
 	w.expectData("one=1", "x=1")
 }
@@ -255,17 +263,11 @@ func TestAnApplyWithoutAReplyIsReleased(t *testing.T) {
 	w := newCluster(t)
 	p := w.sharers("one")[0]
 	w.store.put(w.create(configMap, `{"metadata":{"name":"c"}}`))
-	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{%q:"d x/y"}},"data":{"one":"1"}}`, w.sharedAnnotation(p.Controller, p.Object.Key()))
-	w.wire.before = func(request) {
-		w.wire.before = func(request) {
-			if _, err := w.admin.patch(t.Context(), configMap, w.key(configMap, "c"), patch{patchType: types.ApplyPatchType, manager: w.sharedManager(p.Controller, p.Object.Key()), body: body}); err != nil {
-				t.Error(err)
-			}
-		}
-	}
+	w.wire.loses = func(q request) bool { return q.method == http.MethodPatch }
 	if _, failure := w.PerformIntents(t.Context(), p, data("one=1")); failure == nil {
 		t.Fatal("no failure")
 	}
+	w.wire.loses = nil
 	w.expectData("one=1")
 	w.succeed(p, &abi.Result{})
 	w.expectData()

@@ -68,8 +68,8 @@ type Plugin struct {
 	MissingRights    []string
 	WaitsFor         string
 	WebhookProblem   string
-	CacheProblem     string
 	Breaker          *Breaker // nil while no revision runs
+	CacheProblem     string
 }
 
 // Breaker is the circuit breaker of a plugin.
