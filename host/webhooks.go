@@ -162,8 +162,8 @@ func (w *webhooks) problem(plugin string, offers bool) string {
 	case w == nil:
 		return ""
 	}
-	if expired := expired(w.keeper.Expires(), time.Now(), w.keeper.Err()); offers && expired != "" {
-		return expired
+	if problem := expired(w.keeper.Expires(), time.Now(), w.keeper.Err()); offers && problem != "" {
+		return problem
 	}
 	if problem, known := w.registrar.Problem(plugin); known || !offers {
 		return problem

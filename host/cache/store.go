@@ -128,8 +128,8 @@ func (s *store) replaceAt(objs []any, version string) (restored bool, from strin
 
 // replace replaces all objects by those of a list, which is in the order of
 // [objects.Compare], and calls with while the store is locked. Without the lock it makes
-// what the store then has: objects that are indexed are unpacked. lost is that of the
-// deletions, see [Event].
+// what the store then has: objects that are indexed are unpacked. lost marks the
+// deletions as [Event.Lost].
 func (s *store) replace(objs []any, lost bool, with func()) {
 	first := !s.hasSynced()
 	s.mu.Lock()

@@ -58,8 +58,8 @@ func (c *Catalog[G]) precedes(plugin, other string) bool {
 	return plugin < other
 }
 
-// compareRights looks which rights the plugins lack that write the same as a revision, and the
-// revision itself. While the API server does not tell, what was known last holds.
+// compareRights asks which rights the plugins lack that write the same as a revision, and which the
+// revision lacks. Without an answer of the API server the last one holds.
 func (c *Catalog[G]) compareRights(ctx context.Context, r *Revision[G]) {
 	c.mu.Lock()
 	var rivals []*Revision[G]

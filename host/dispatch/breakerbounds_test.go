@@ -125,8 +125,8 @@ func (w *tenants) expectWait(t *testing.T, key object.Key, longest time.Duration
 }
 
 // Most objects of a tenant that ran well fail now, so that its namespace has no credit. One of the
-// others is tried after those that were changed before it, each of which fails once: that they are
-// touched again changes nothing.
+// others is tried after those that were changed before it. Each of these fails once, and nothing
+// changes when they are touched again.
 func TestAnObjectThatRanWellAmongThoseThatFailNowIsTried(t *testing.T) {
 	const each = 20
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ const maxCredit = 5
 type credit [failed]uint8
 
 // maxTenants bounds for how many namespaces there is a credit: as many as Kubernetes supports
-// in a cluster. Beyond that it is most likely that of a namespace that was deleted which is dropped.
+// in a cluster. Beyond that any of them are dropped, as after a restart.
 const maxTenants = 10_000
 
 // credits has the credit of each namespace that has one.

@@ -93,7 +93,7 @@ func TestCreditsAreBounded(t *testing.T) {
 	}
 }
 
-// The standing of an object is that of its own last run that counts, and of the running revision.
+// The standing of an object follows its own last run that counts, under the running revision.
 func TestStandingOfAnObject(t *testing.T) {
 	f, _ := newFixtureWithBreaker(t)
 	f.put(aWidget)

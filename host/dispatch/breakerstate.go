@@ -153,7 +153,7 @@ func (c *circuit) endTrial(now time.Time, epoch uint64, failed bool, took time.D
 	}
 }
 
-// ranWell records that a run has not failed which is no probe.
+// ranWell records that a run has succeeded that is no probe.
 func (c *circuit) ranWell(now time.Time, epoch uint64) {
 	quiet := func(p pacer) bool { return !p.busy && now.Sub(p.until) >= quietTime }
 	if epoch == c.epoch && c.state != BreakerClosed && quiet(c.probe) && quiet(c.trial) {

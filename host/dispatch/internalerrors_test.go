@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -114,5 +115,19 @@ func TestTheHostTellsOfAStatusThatTheAPIServerCannotStore(t *testing.T) {
 	f.run()
 	if next := f.done[2]; !next.Outage || next.After > time.Minute {
 		t.Errorf("an outage: %+v", next)
+	}
+}
+
+// A run that met a newer version is none, and is reported so.
+func TestARunThatIsRepeatedIsReportedSo(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = appliesAGadget
+	for _, conflict := range []bool{true, false} {
+		f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "apply", Ref: gadgetRef, Class: abi.ClassRetry}, Conflict: conflict}
+		f.run()
+		if ended, ok := f.events[len(f.events)-1].(events.RunEnded); !ok || ended.Repeated != conflict {
+			t.Errorf("conflict %v: %+v", conflict, f.events[len(f.events)-1])
+		}
 	}
 }

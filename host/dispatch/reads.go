@@ -33,7 +33,7 @@ func (c *Controller) refresh(ctx context.Context, key object.Key, s *keyState) e
 		if err != nil {
 			return err
 		}
-		s.uncertain, s.answered = s.uncertain[1:], true
+		s.uncertain = s.uncertain[1:]
 	}
 	return nil
 }

@@ -154,10 +154,13 @@ const (
 // and another one of the name runs after it. now is the object that the cache shows, nil if there is
 // none. 0 means that there is nothing to wait for.
 func (c *Controller) awaitsDeletion(key object.Key, now *object.Object, rev *Revision) time.Duration {
+	if !rev.Controller.Finalizer {
+		return 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.keys[key]
-	if !rev.Controller.Finalizer || s == nil || !s.last.inTerm || now != nil && s.uid == now.Identity() || c.isCleanedUp(key, s.uid) {
+	if s == nil || !s.last.inTerm || now != nil && s.uid == now.Identity() || c.isCleanedUp(key, s.uid) {
 		return 0
 	}
 	if s.carried == nil {

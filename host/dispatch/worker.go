@@ -268,11 +268,12 @@ func (r *run) beginReads(ctx context.Context, unread error) {
 // writes can be remembered.
 const fullPause = 100 * time.Millisecond
 
-// target is the primary and the controller for the stage effect.
+// target is the primary and the controller for the stage effect. Before effects are performed
+// refresh has read what a write may have changed that was answered with the code 500.
 func (r *run) target() effect.Target {
 	return effect.Target{
 		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil, Cleanup: r.cleanup,
-		NoOutage: r.state.internal && r.state.answered,
+		NoOutage: r.state.internal,
 	}
 }
 

@@ -215,9 +215,9 @@ func (s *session) checkPrimary(ctx context.Context) error {
 }
 
 // applyAgain handles the refusal of an apply that was to adopt an object, or is of one that is
-// shared, for that version of it. If the object has changed, it is judged and applied again. If its reference to the primary
-// says that it is not the controller, and nothing else is in conflict, the reference is changed
-// first: an apply without force cannot.
+// shared, for that version of it. If the object has changed, it is judged and applied again. If
+// its reference to the primary says that it is not the controller, and nothing else is in
+// conflict, the reference is changed first: an apply without force cannot.
 func (s *session) applyAgain(ctx context.Context, a plannedApply, have *object.Object, refused error) error {
 	byReference := s.conflictsInReference(refused)
 	a.attempts++

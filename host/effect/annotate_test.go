@@ -74,6 +74,11 @@ func TestAPrimaryThatIsGoneOwnsNothing(t *testing.T) {
 	if failure == nil || failure.Class != abi.ClassDenied {
 		t.Errorf("got %v", failure)
 	}
+	target.Cleanup = true
+	_, failure = w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`))
+	if failure == nil || failure.Class != abi.ClassStalled {
+		t.Errorf("in a cleanup, which no later run can make: got %v", failure)
+	}
 	target.Controller = controller(nil, list(configMap))
 	if _, failure := w.PerformIntents(t.Context(), target, apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`)); failure != nil {
 		t.Errorf("a kind in writes: %v", failure)

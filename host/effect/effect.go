@@ -236,7 +236,7 @@ type recorded struct {
 // New returns a performer. It sends no request yet.
 func New(config Config) (*Performer, error) {
 	err := config.validate()
-	p := &Performer{Config: config, recorded: &recorded{adopting: make(chan struct{}, 1), turns: newTurns()}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
+	p := &Performer{Config: config, recorded: &recorded{adopting: make(chan struct{}, 1)}, liveReads: rate.NewLimiter(liveReadsPerSecond, liveReadsBurst)}
 	if config.QPS > 0 {
 		p.writes = rate.NewLimiter(rate.Limit(config.QPS), config.Burst)
 	}

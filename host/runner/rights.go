@@ -23,7 +23,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	if _, waits := errors.AsType[*catalog.WaitError](err); err != nil && !waits {
 		return nil, nil, err
 	}
-	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	of := servedAs(resources)
 	requested := r.AllowRequested && rev.Policy.Allow == nil
 	needs := rev.Policy.Lacks(rev.Manifest, of)
 	if !needs.Any() || requested && err != nil {
@@ -39,6 +39,11 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	return nil, nil, &catalog.WaitError{Reason: reason, Denied: true}
 }
 
+// servedAs returns how kinds are served, as package rights asks for it.
+func servedAs(resources map[abi.Kind]object.Resource) rights.Resources {
+	return func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+}
+
 // Lacking implements [catalog.Runner]. What only some runs need counts as there.
 func (r *Runner) Lacking(ctx context.Context, rev *Revision) (string, error) {
 	account := rev.Policy.Account()
@@ -49,7 +54,7 @@ func (r *Runner) Lacking(ctx context.Context, rev *Revision) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	of := servedAs(resources)
 	rules := rev.Policy.Allow.AccountRules(rev.Manifest, r.namespacesOf(rev), of)
 	rules = slices.DeleteFunc(rules, func(rule rights.Rule) bool {
 		return rule.OnlyIf != "" || !slices.ContainsFunc(rev.Manifest.Controllers, func(c abi.Controller) bool {

@@ -53,7 +53,7 @@ func (r *Runner) startReview(p *plugin, rev *Revision, constrained bool, resourc
 		p.review.Store(nil)
 		return
 	}
-	of := func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
+	of := servedAs(resources)
 	secrets := rev.Policy.Secrets()
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &rightsReview{
