@@ -153,8 +153,12 @@ func (s *Scheduler) grant(t *Task, now time.Time) {
 	}
 }
 
-// revoke takes t's slot, and charges its plugin for the time since it had it.
+// revoke takes t's slot, and charges its plugin for the time since it had it. A task
+// that has none, because its context ended while it waited, stays as it is.
 func (s *Scheduler) revoke(t *Task, now time.Time) {
+	if !t.holding {
+		return
+	}
 	s.charge(t.plugin, now.Sub(t.since), now)
 	t.holding = false
 	last := len(s.running) - 1

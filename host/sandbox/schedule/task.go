@@ -121,9 +121,7 @@ func (s *Scheduler) release(t *Task) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.holding {
-		s.revoke(t, now)
-	}
+	s.revoke(t, now)
 	s.assign(now)
 }
 

@@ -192,3 +192,44 @@ func TestContextEndsTheWaitToUnblock(t *testing.T) {
 		s.expectStats(0, 0)
 	})
 }
+
+// TestCallWithoutASlotGoesOn: a guest whose memory was refused since its context ended
+// runs until its next tick, or calls a host function before.
+func TestCallWithoutASlotGoesOn(t *testing.T) {
+	for name, next := range map[string]func(context.Context, *Task) error{
+		"tick": func(ctx context.Context, task *Task) error {
+			_, err := task.Yield(ctx)
+			return err
+		},
+		"leave": func(ctx context.Context, task *Task) error {
+			task.Leave()
+			_, err := task.Unblock(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSimulation(t, 1)
+				task := s.acquire("a")
+				task.Block()
+				s.short("b", time.Second)
+				pass(2 * quantum)
+				ctx, cancel := context.WithTimeoutCause(t.Context(), quantum, errEnough)
+				defer cancel()
+				if _, err := task.Unblock(ctx); !errors.Is(err, errEnough) {
+					t.Fatalf("got %v, want the cause", err)
+				}
+				pass(2 * quantum)
+				s.expectStats(1, 0)
+				if err := next(ctx, task); !errors.Is(err, errEnough) {
+					t.Errorf("got %v, want the cause", err)
+				}
+				s.expectStats(1, 0)
+				task.Release()
+				s.expectStats(1, 0)
+				pass(time.Second)
+				s.expectStats(0, 0)
+			})
+		})
+	}
+}
