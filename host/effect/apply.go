@@ -129,6 +129,9 @@ func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Obje
 		return err
 	}
 	if have != nil {
+		if s.hadNoRoom(a, have) {
+			a = a.withoutRoom()
+		}
 		noop, err := s.isNoop(ctx, a, have)
 		if err != nil || noop {
 			return err
@@ -172,8 +175,9 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		patchType: types.ApplyPatchType, create: a.create, manager: s.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
 	}
 	reply, err := s.patch(ctx, a.Resource, a.key, request)
-	if a.owned && a.annotation != "" && isFull(err) {
+	if a.annotation != "" && isFull(err) {
 		reply, err = s.patchWithout(ctx, a, have, o, request)
+		a = a.withoutRoom()
 	}
 	if err != nil {
 		return err
@@ -199,19 +203,33 @@ func isFull(err error) bool {
 }
 
 // patchWithout sends a request without the annotation of the host. What was applied is remembered
-// then until the host ends, and applied once more after that.
+// then until the host ends, and applied once more after that. The same goes for a primary that
+// shares an object.
 func (s *session) patchWithout(ctx context.Context, a plannedApply, have *object.Object, o applyOptions, request patch) (reply *object.Object, err error) {
-	annotation := a.annotation
-	a.annotation = ""
-	if request.body, err = s.request(a, have, o.version); err != nil {
+	if request.body, err = s.request(a.withoutRoom(), have, o.version); err != nil {
 		return nil, err
 	}
-	if reply, err = s.patch(ctx, a.Resource, a.key, request); err == nil {
-		s.emit(s.target, abi.Event{Type: abi.EventWarning, Reason: reasonNotAnnotated, Message: sanitize.Truncate(fmt.Sprintf(
-			"%s has no room for the annotation %s, so that it is applied once more after each restart of the host: make its annotations smaller, or set Applied of the controller to %s",
-			a.ref(), annotation, abi.AppliedMemory), abi.MaxEventMessage)})
+	if reply, err = s.patch(ctx, a.Resource, a.key, request); err != nil {
+		return nil, err
 	}
-	return reply, err
+	without := fmt.Sprintf("%s has no room for the annotation %s, so that it is applied once more after each restart of the host", a.ref(), a.annotation)
+	if a.owned {
+		without += fmt.Sprintf(": make its annotations smaller, or set Applied of the controller to %s", abi.AppliedMemory)
+	} else {
+		if have == nil {
+			s.shares.setCreated(s.sharer(), a.id())
+		}
+		without += ", and what a result has ceased to name by then is not released: make its annotations smaller"
+	}
+	s.emit(s.target, abi.Event{Type: abi.EventWarning, Reason: reasonNotAnnotated, Message: sanitize.Truncate(without, abi.MaxEventMessage)})
+	return reply, nil
+}
+
+// hadNoRoom reports whether the last apply of the same intent was sent without the annotation.
+func (s *session) hadNoRoom(a plannedApply, have *object.Object) bool {
+	last := s.records.lastApply(a.id())
+	_, annotated := have.Annotations[a.annotation]
+	return !annotated && last != nil && last.intent == a.withoutRoom().intent()
 }
 
 // reasonNotAnnotated is that of an Event.
@@ -232,6 +250,7 @@ type plannedApply struct {
 	replace    bool // it is created anew if it cannot be changed (replace.go)
 	alone      bool // the object is only adopted
 	attempts   int8 // how often an adoption, or a write to a shared object, was refused
+	full       bool // the object has no room for the annotation, which is ""
 	managed    bool // the object is labelled as the plugin's
 	unselected bool // the cache did not have the object, but could not have every one
 }
@@ -291,10 +310,19 @@ func (a plannedApply) with(have *object.Object, metadata func(*rawjson.Writer)) 
 // intent returns the digest that the apply is recorded with. It is another one with the annotation
 // than without, so that an object loses it or gets it.
 func (a plannedApply) intent() digest {
-	if a.annotation == "" {
+	switch {
+	case a.full:
+		return sumStrings(reasonNotAnnotated, a.digest.String())
+	case a.annotation == "":
 		return a.remembered()
 	}
 	return a.digest
+}
+
+// withoutRoom returns the apply to an object that has no room for the annotation.
+func (a plannedApply) withoutRoom() plannedApply {
+	a.annotation, a.full = "", true
+	return a
 }
 
 // remembered is [plannedApply.intent] with [abi.AppliedMemory].

@@ -73,8 +73,8 @@ func (s *session) post(ctx context.Context, a plannedApply) error {
 }
 
 // hasCreated reports whether an object is what an intent with create has led to, whatever
-// others have changed since. One that is being deleted is not what the intent wants. If a child
-// has no annotation ([abi.AppliedMemory]), and unless another intent is known to have been the
+// others have changed since. One that is being deleted is not what the intent wants. If it has no
+// annotation ([abi.AppliedMemory], or no room), and unless another intent is known to have been the
 // last one, the names of the fields show it: the API server may store their values in another form.
 func (s *session) hasCreated(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
 	owner := have.Controller()
@@ -87,10 +87,10 @@ func (s *session) hasCreated(ctx context.Context, a plannedApply, have *object.O
 	}
 	value, annotated := have.Annotations[annotation]
 	last := s.records.lastApply(a.id())
-	remembers := a.owned && !annotated
+	remembers := !annotated
 	noted, _ := object.CutNotedBytes(value)
 	wanted, _ = object.CutNotedBytes(wanted)
-	if remembers && last != nil && last.intent != a.remembered() && last.intent != a.digest || !remembers && noted != wanted {
+	if remembers && last != nil && !a.isIntent(last.intent) || !remembers && noted != wanted {
 		return false, nil
 	}
 	fields, err := s.fieldsOf(ctx, a, have)
@@ -104,10 +104,15 @@ func (s *session) hasCreated(ctx context.Context, a plannedApply, have *object.O
 	return a.hasNames(fields, last != nil)
 }
 
+// isIntent reports whether an apply was recorded with the same intent, with the annotation or without.
+func (a plannedApply) isIntent(recorded digest) bool {
+	return recorded == a.digest || recorded == a.remembered() || recorded == a.withoutRoom().intent()
+}
+
 // hasNames reports whether the names of the fields that a field manager has of an object show that
 // an intent has created it: by POST or, by an earlier version of the host, by an apply, which had
 // no other fields than the intent. If the intent is known to have been the last one, the owner is
-// enough, since a webhook may have taken a field out.
+// enough, or that the manager of the primary has created it, since a webhook may have taken a field out.
 func (a plannedApply) hasNames(fields fieldSets, known bool) (bool, error) {
 	labelled, err := rawjson.MergePatch(a.body, anyLabels)
 	if err != nil || fields.applied != nil && (&comparison{namesOnly: true}).isSame(fields.applied, labelled, labelled) {
@@ -115,8 +120,10 @@ func (a plannedApply) hasNames(fields fieldSets, known bool) (bool, error) {
 	}
 	wanted, err := rawjson.MergePatch(a.body, notCreated)
 	if err == nil && known {
-		owners, _ := rawjson.Lookup(a.body, "metadata", "ownerReferences")
-		wanted = []byte(`{"metadata":{"ownerReferences":` + string(owners) + `}}`)
+		wanted = []byte(`{}`)
+		if owners, _ := rawjson.Lookup(a.body, "metadata", "ownerReferences"); owners != nil {
+			wanted = []byte(`{"metadata":{"ownerReferences":` + string(owners) + `}}`)
+		}
 	}
 	return fields.created != nil && hasMembers(fields.created, wanted), err
 }

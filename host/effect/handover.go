@@ -168,7 +168,7 @@ func applierOf(meta metav1.PartialObjectMetadata, manager string) int {
 // creatorOf is [applierOf] of the entry of a manager that has created an object by POST.
 func creatorOf(meta metav1.PartialObjectMetadata, manager string) int {
 	return slices.IndexFunc(meta.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return isCreationOf(e, manager) && e.Subresource == "" && e.FieldsV1 != nil && object.MayBeCreation(e.FieldsV1.GetRawBytes())
+		return isCreationOf(e, manager) && e.Subresource == "" && e.FieldsV1 != nil && object.MayBeCreation(manager, e.FieldsV1.GetRawBytes())
 	})
 }
 

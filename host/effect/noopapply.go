@@ -121,6 +121,9 @@ func (a plannedApply) isOwned(have *object.Object, fields []byte) (bool, error) 
 		return false, err
 	}
 	wanted, err := rawjson.MergePatch(body, withoutIdentity)
+	if metadata, _ := rawjson.Lookup(wanted, "metadata"); isEmpty(metadata) {
+		wanted, _ = rawjson.MergePatch(wanted, []byte(`{"metadata":null}`))
+	}
 	return err == nil && fields != nil && new(comparison).owns(fields, wanted), err
 }
 

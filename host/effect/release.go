@@ -84,7 +84,7 @@ func (r release) perform(ctx context.Context) (released bool, err error) {
 	}
 	defer end()
 	annotation := r.sharedAnnotation(r.controller, r.primary)
-	if have, _ := r.Store.Get(r.kind, r.key); !r.all && have != nil && isOnlyCreator(have.Annotations, annotation) {
+	if have, _ := r.Store.Get(r.kind, r.key); !r.all && have != nil && r.isOnlyCreator(have.Annotations, annotation) {
 		return false, nil
 	}
 	if err := r.mayChangeIn(r.key.Namespace); err != nil { // any more
@@ -109,7 +109,7 @@ func (r release) perform(ctx context.Context) (released bool, err error) {
 		return true, nil
 	case err != nil:
 		return false, err
-	case isOnlyCreator(meta.Annotations, annotation):
+	case r.isOnlyCreator(meta.Annotations, annotation):
 		return false, nil
 	case applierOf(meta, r.manager()) < 0 && creatorOf(meta, r.manager()) < 0 || r.ownedByOther(meta):
 		return true, nil
@@ -133,6 +133,16 @@ func (r release) perform(ctx context.Context) (released bool, err error) {
 		}
 	}
 	return true, r.send(ctx, at, meta)
+}
+
+// isOnlyCreator reports whether an object was made by the primary, which has that annotation, and
+// no other primary applies fields of it.
+func (r release) isOnlyCreator(annotations map[string]string, annotation string) bool {
+	value, annotated := annotations[annotation]
+	if !annotated {
+		return r.created && sharers(annotations) == 0
+	}
+	return readNote(value).created && sharers(annotations) == 1
 }
 
 func (r release) isPrimary() bool {

@@ -106,12 +106,6 @@ func (n note) key() object.Key {
 	return object.Key{Namespace: strings.Clone(namespace), Name: strings.Clone(name)}
 }
 
-// isOnlyCreator reports whether an object was made by the primary of that
-// annotation, and no other primary applies fields of it.
-func isOnlyCreator(annotations map[string]string, annotation string) bool {
-	return readNote(annotations[annotation]).created && sharers(annotations) == 1
-}
-
 // join prepares the first apply of a primary to an object that it does not own.
 // joins is set if the primary becomes one more sharer of it.
 func (s *session) join(ctx context.Context, a plannedApply, have *object.Object) (now *object.Object, joins bool, err error) {
@@ -178,6 +172,8 @@ type share struct {
 	kind  abi.Kind // the manifest's own copy
 	key   object.Key
 	named bool // by the primary's last run
+	// created is set if the primary has created the object, which has no annotation that shows it.
+	created bool
 }
 
 // add records an object. Its key is cloned, because it may be part of a result.
@@ -195,7 +191,20 @@ func (m *shares) add(who sharer, kind abi.Kind, key object.Key, named bool) {
 	if m.of[who] == nil {
 		m.of[sharer{strings.Clone(who.controller), who.hash}] = map[objectID]*share{}
 	}
-	m.of[who][id] = &share{kind, object.Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}, named}
+	m.of[who][id] = &share{
+		kind:  kind,
+		key:   object.Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)},
+		named: named,
+	}
+}
+
+// setCreated records that the primary has created an object that was added.
+func (m *shares) setCreated(who sharer, id objectID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.of[who][id]; s != nil {
+		s.created = true
+	}
 }
 
 func (m *shares) has(who sharer, id objectID) bool {

@@ -333,3 +333,90 @@ func TestPrimariesThatShareAnObjectWriteOneAfterTheOther(t *testing.T) {
 		})
 	}
 }
+
+// TestAShareWithoutRoomForItsAnnotation is remembered until the host ends: a primary whose annotation
+// does not fit the object applies and releases its fields like others.
+func TestAShareWithoutRoomForItsAnnotation(t *testing.T) {
+	const limit = 256 << 10
+	filled := func(n int) string { return strings.Repeat("a", n) }
+	expectTold := func(w *world, want int) {
+		t.Helper()
+		told := 0
+		for _, e := range w.recorder.events {
+			if strings.Contains(e, reasonNotAnnotated) && strings.Contains(e, "is not released") {
+				told++
+			}
+		}
+		if told != want {
+			t.Errorf("it was told %d times, want %d: %q", told, want, w.recorder.events)
+		}
+	}
+	expectAnnotations := func(w *world, want int) {
+		t.Helper()
+		if have := w.live(configMap, "c"); have == nil || sharers(have.Annotations) != want {
+			t.Errorf("want %d annotations of sharers: %v", want, have)
+		}
+	}
+
+	t.Run("somebody else's object", func(t *testing.T) {
+		w := newCluster(t)
+		all := w.sharers("a", "b")
+		w.create(configMap, fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"mine":%q}},"data":{"x":"0"}}`, filled(limit-100)))
+		w.seen(configMap, "c")
+		for i, primary := range all {
+			w.succeed(primary, data(fmt.Sprintf("k%d=1", i)))
+		}
+		w.expectData("k0=1", "k1=1", "x=0")
+		expectAnnotations(w, 0)
+		expectTold(w, 2)
+		w.wire.take()
+		w.succeed(all[0], data("k0=1"))
+		w.expectSent()
+		w.succeed(all[0], data("k0=2"))
+		w.expectData("k0=2", "k1=1", "x=0")
+		w.succeed(all[0], &abi.Result{})
+		w.expectData("k1=1", "x=0")
+
+		w.start() // without what is remembered
+		w.succeed(all[1], data("k1=1"))
+		w.wire.take()
+		w.succeed(all[1], data("k1=1"))
+		w.expectSent()
+		w.succeed(all[1], &abi.Result{})
+		w.expectData("x=0")
+
+		w.succeed(all[1], data("k1=1"))
+		w.edit(configMap, "c", "", `{"metadata":{"annotations":{"mine":null}}}`)
+		w.seen(configMap, "c")
+		w.succeed(all[1], data("k1=2"))
+		expectAnnotations(w, 1)
+	})
+
+	// What the plugin makes is the plugin's to delete.
+	full := apply(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{"mine":%q}},"data":{"k":"1"}}`, filled(limit-100))
+	t.Run("an object that the primary creates", func(t *testing.T) {
+		w := newCluster(t)
+		primary := w.sharers("a")[0]
+		w.succeed(primary, full)
+		expectAnnotations(w, 0)
+		w.succeed(primary, &abi.Result{})
+		w.expectData("k=1")
+	})
+	t.Run("an object that is only created", func(t *testing.T) {
+		w := newCluster(t)
+		primary := w.sharers("a")[0]
+		w.succeed(primary, creating(full))
+		expectAnnotations(w, 0)
+		for range 2 {
+			w.edit(configMap, "c", "", `{"data":{"x":"2"}}`)
+			w.seen(configMap, "c")
+			w.succeed(primary, creating(full))
+			w.start()
+		}
+		_, failure := w.PerformIntents(t.Context(), w.sharers("b")[0], creating(full))
+		if failure == nil || failure.Reason != reasonAlreadyExists {
+			t.Errorf("another primary's object: %+v", failure)
+		}
+		w.expectData("k=1", "x=2")
+	})
+}

@@ -106,10 +106,11 @@ type hostEntry struct {
 	size   int    // see [Object.BytesBy]
 }
 
-// MayBeCreation reports whether a set of fields that were updated is one with which the host has
-// created an object: it has the object's owner, or the annotation of the host. So has an adoption.
-func MayBeCreation(fields []byte) bool {
-	return bytes.Contains(fields, []byte(`"f:ownerReferences"`)) || bytes.Contains(fields, []byte(appliedMark))
+// MayBeCreation reports whether a set of fields that a field manager of the host has updated is one
+// with which it has created an object: it has the object's owner, or the annotation of the host. So
+// has an adoption. The manager of one primary, whose name has one part more, updates nothing.
+func MayBeCreation(manager string, fields []byte) bool {
+	return bytes.Contains(fields, []byte(`"f:ownerReferences"`)) || bytes.Contains(fields, []byte(appliedMark)) || strings.Count(manager, "/") == 3
 }
 
 // hostEntries returns the entries of the host's field managers.
@@ -121,7 +122,7 @@ func (o *Object) hostEntries(managedFields []byte) (all []hostEntry) {
 			return
 		}
 		e := hostEntry{entry, fields, roughly(o.writtenBy(entry, fields))}
-		if e.Subresource != "" || e.Operation != metav1.ManagedFieldsOperationApply && !MayBeCreation(e.fields) {
+		if e.Subresource != "" || e.Operation != metav1.ManagedFieldsOperationApply && !MayBeCreation(e.Manager, e.fields) {
 			e.Operation, e.APIVersion, e.fields = metav1.ManagedFieldsOperationUpdate, "", nil
 		}
 		all = append(all, e)

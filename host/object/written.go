@@ -71,7 +71,7 @@ func roughly(size int) int {
 // writtenBy returns how many bytes the manager of an entry has written.
 func (o *Object) writtenBy(e metav1.ManagedFieldsEntry, fields []byte) int {
 	size := len(fields) + valueBytes(fields, o.Raw, maxFieldDepth)
-	if e.Operation != metav1.ManagedFieldsOperationApply && (e.Subresource != "" || !MayBeCreation(fields)) {
+	if e.Operation != metav1.ManagedFieldsOperationApply && (e.Subresource != "" || !MayBeCreation(e.Manager, fields)) {
 		return size + updateBytes
 	}
 	if o.MetadataOnly {
