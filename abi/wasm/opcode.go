@@ -67,6 +67,8 @@ const (
 	OpI32Sub  Opcode = 0x6b
 	OpI32Mul  Opcode = 0x6c
 	OpI32DivS Opcode = 0x6d
+	OpI32DivU Opcode = 0x6e
+	OpI32RemS Opcode = 0x6f
 	OpI32RemU Opcode = 0x70
 	OpI32Or   Opcode = 0x72
 	OpI32Shl  Opcode = 0x74
@@ -74,7 +76,9 @@ const (
 	OpI64Sub  Opcode = 0x7d
 	OpI64Mul  Opcode = 0x7e
 	OpI64DivS Opcode = 0x7f
+	OpI64RemS Opcode = 0x81
 	OpI64RemU Opcode = 0x82
+	OpI64Or   Opcode = 0x84
 	OpI64Shl  Opcode = 0x86
 	OpI64ShrU Opcode = 0x88
 

@@ -29,7 +29,7 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	if chromium == "" {
-		t.Skip("needs chromium: .ci/tools/browser installs it")
+		t.Skip("needs chromium: make test-release installs it")
 	}
 	s := &scene{T: t, plugins: t.TempDir()}
 	namespaces := objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})

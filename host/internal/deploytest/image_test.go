@@ -31,7 +31,7 @@ func podman(t *testing.T) *engine {
 	t.Helper()
 	e, err := builtEngine()
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("needs podman: .ci/tools/containers installs it")
+		t.Skip("needs podman: make test-release installs it")
 	}
 	if err != nil {
 		t.Fatal(err)

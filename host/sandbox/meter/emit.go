@@ -88,6 +88,11 @@ func (e *emitter) instruction(c *code, in wasm.Instruction, last *wasm.Instructi
 			c.op(wasm.OpCall, e.refuel+1+uint32(at))
 			return
 		}
+	case e.plan.remainders && isRemainder(in.Op):
+		if at, planned := e.plan.index[helperOf(&in)]; planned {
+			c.op(wasm.OpCall, e.refuel+1+uint32(at))
+			return
+		}
 	}
 	*c = in.Append(*c)
 }

@@ -7,9 +7,10 @@ import (
 
 // This file has the helpers: functions that take the place of bulk
 // instructions. One instruction that fills 64 MiB takes milliseconds, so a
-// helper runs it in chunks with a check before each.
+// helper runs it in chunks with a check before each. remainder.go has helpers
+// of another kind.
 
-// helper is a bulk instruction with its indices.
+// helper is a bulk instruction with its indices, or a remainder.
 type helper struct {
 	op   wasm.Opcode
 	a, b uint32
@@ -45,6 +46,9 @@ const (
 // define writes a helper. Operands that are out of bounds are left to the
 // instruction itself, which traps before it has written anything.
 func (e *emitter) define(h helper) module.Defined {
+	if isRemainder(h.op) {
+		return defineRemainder(h.op)
+	}
 	f := module.Defined{Name: framePrefix + "bulk"}
 	var c code
 	if h.op == wasm.OpMemoryGrow {

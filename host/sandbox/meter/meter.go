@@ -15,7 +15,7 @@
 //
 // This file has [Rewrite]. The other files follow its steps: cost.go is what
 // instructions cost, callgraph.go the order of the functions, plan.go and
-// place.go where the checks are, emit.go and helpers.go the code that is
+// place.go where the checks are, emit.go, helpers.go and remainder.go the code that is
 // written.
 package meter
 
@@ -62,7 +62,9 @@ type Options struct {
 	// Exports are added to the module, besides [FuelExport].
 	Exports []wasm.Export
 
-	limits limits // other than the zero value in tests only
+	// Other than the zero value in tests only.
+	limits     limits
+	remainders bool // whether remainders are calculated by helpers, wherever it runs
 }
 
 // limits decide where checks are placed. They are numbers of instructions.
@@ -81,11 +83,13 @@ var defaultLimits = limits{segment: 4000, run: 10_000, returns: 5000, entry: 400
 func (o Options) limitsOrDefault() limits { return cmp.Or(o.limits, defaultLimits) }
 
 // version changes when the same module is rewritten in another way.
-const version = 5
+const version = 6
 
 // Key identifies the way in which modules are rewritten, for use in the key of
 // a cache. It does not depend on the added exports.
-func (o Options) Key() string { return fmt.Sprint(version, o.limitsOrDefault(), o.Unchecked) }
+func (o Options) Key() string {
+	return fmt.Sprint(version, o.limitsOrDefault(), o.Unchecked, o.remainders || wrongRemainders)
+}
 
 // Report describes what was done to a module.
 type Report struct {
@@ -99,7 +103,7 @@ func Rewrite(m *module.Module, o Options) ([]byte, Report, error) {
 	if err := checkReserved(m); err != nil {
 		return nil, Report{}, err
 	}
-	p := newPlan(m, o.limitsOrDefault())
+	p := newPlan(m, o)
 	if !o.Unchecked {
 		p.place()
 	}

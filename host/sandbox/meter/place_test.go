@@ -99,7 +99,7 @@ func TestFramesDoNotLengthenRuns(t *testing.T) {
 
 func places(t *testing.T, m *module.Module) string {
 	t.Helper()
-	p := newPlan(m, defaultLimits)
+	p := newPlan(m, Options{})
 	p.place()
 	functions := make([]string, len(p.checks))
 	for i, checks := range p.checks {

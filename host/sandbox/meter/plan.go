@@ -20,7 +20,9 @@ type plan struct {
 	report Report
 	err    error
 
-	helpers []helper       // that take the place of bulk instructions
+	remainders bool // whether remainders are calculated by helpers
+
+	helpers []helper       // that take the place of instructions
 	index   map[helper]int // in helpers
 }
 
@@ -28,15 +30,17 @@ type plan struct {
 // number determines how long the engine takes (see [module.MaxBody]).
 const maxChecks = 4096
 
-func newPlan(m *module.Module, l limits) *plan {
+func newPlan(m *module.Module, o Options) *plan {
 	g := newGraph(m)
 	return &plan{
 		m:      m,
 		graph:  g,
-		placer: placer{limits: l},
+		placer: placer{limits: o.limitsOrDefault()},
 		sums:   make([]summary, len(g.callees)),
 		checks: make([][]check, len(m.Bodies)),
 		index:  map[helper]int{},
+
+		remainders: o.remainders || wrongRemainders,
 	}
 }
 
@@ -147,11 +151,14 @@ func (p *plan) walk(i int) {
 			}
 			cost += length
 		}
+		if p.remainders && isRemainder(in.Op) {
+			p.helper(&in)
+		}
 		p.placer.next(&in, cost, s.Offset(), values)
 	}
 }
 
-// helper returns the helper for a bulk instruction, and adds it to the helpers.
+// helper returns the helper for an instruction, and adds it to the helpers.
 func (p *plan) helper(in *wasm.Instruction) helper {
 	h := helperOf(in)
 	if _, known := p.index[h]; !known {
