@@ -129,7 +129,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err != nil {
 		return nil, err
 	}
-	if h.replicas, err = newReplicas(c.LeaderElection, cluster, env.Pod, h.logger.Named("election")); err != nil {
+	if h.replicas, err = newReplicas(c, cluster, env.Pod, h.logger.Named("election")); err != nil {
 		return nil, err
 	}
 	h.runner = runner.New(runner.Config{
@@ -140,7 +140,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
-		Loader:    loader{h.sandbox},
+		Loader:    loader{h.sandbox, h.replicas.keep},
 		Runner:    h.runner,
 		Events:    h.events,
 		Logger:    h.logger.Named("catalog"),
@@ -148,7 +148,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	})
 	if h.replicas != nil {
 		h.replicas.catalog = func() *catalog.Catalog[*sandbox.Guest] { return h.catalog }
-		h.catalog.Replicas = h.replicas
+		h.catalog.Replicas, h.catalog.Kept = h.replicas, h.replicas.kept.read
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
@@ -229,6 +229,7 @@ func (h *Host) serveWebhooks(ctx context.Context, stages *errgroup.Group) contex
 // close frees what New has made, in reverse.
 func (h *Host) close(ctx context.Context) {
 	h.webhooks.close()
+	h.replicas.close()
 	if h.cache != nil {
 		h.cache.Stop()
 	}

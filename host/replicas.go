@@ -26,6 +26,7 @@ import (
 // those that they lead.
 type replicas struct {
 	election *election.Election
+	kept     *kept
 	catalog  func() *catalog.Catalog[*sandbox.Guest]
 	logger   hclog.Logger
 
@@ -42,7 +43,8 @@ type replicas struct {
 var _ catalog.Replicas = (*replicas)(nil)
 
 // newReplicas returns nil if there is one replica.
-func newReplicas(c config.LeaderElection, cluster *rest.Config, pod *corev1.ObjectReference, logger hclog.Logger) (*replicas, error) {
+func newReplicas(all config.Config, cluster *rest.Config, pod *corev1.ObjectReference, logger hclog.Logger) (*replicas, error) {
+	c := all.LeaderElection
 	if !c.LeaderElect {
 		return nil, nil
 	}
@@ -65,6 +67,9 @@ func newReplicas(c config.LeaderElection, cluster *rest.Config, pod *corev1.Obje
 	r := &replicas{
 		logger: logger, retried: map[string][]string{}, heard: map[string][]string{},
 		untold: map[*election.Lease]string{}, files: map[string]string{}, missing: map[string]time.Time{},
+	}
+	if r.kept, err = newKept(all, client.CoreV1(), namespace, logger); err != nil {
+		return nil, err
 	}
 	r.election, err = election.New(election.Config{
 		Client: client, Namespace: namespace, Name: c.ResourceName, Identity: name + "_" + string(uuid.NewUUID()), Shards: c.Shards,
@@ -147,6 +152,26 @@ func (r *replicas) digestOf(plugin string) string {
 	return s.Digest
 }
 
+// keep keeps a module that was loaded, and of the plugin's others those that may run again.
+func (r *replicas) keep(m *catalog.Module) {
+	if r == nil {
+		return
+	}
+	s, _ := r.catalog().Status(m.Name)
+	others := []string{s.Digest, s.Good}
+	if p := r.election.Plugin(m.Name); p != nil {
+		others = append(others, r.toldOf(p.Lease, m.Name).Good)
+	}
+	r.kept.save(m, others...)
+}
+
+// close frees what newReplicas has made.
+func (r *replicas) close() {
+	if r != nil {
+		r.kept.close()
+	}
+}
+
 // retire lets the replica take nothing over any more.
 func (r *replicas) retire() {
 	if r != nil {
@@ -185,6 +210,7 @@ func (r *replicas) describe(s *status.Plugin) {
 	}
 	s.Leader = p.Leader()
 	if p.Leads() {
+		s.LastGoodProblem = r.kept.problem(s.Name)
 		return
 	}
 	if s.State == catalog.Running || s.State == catalog.Degraded || s.State == catalog.Quarantined {

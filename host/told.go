@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -34,6 +35,7 @@ func (r *replicas) toldOf(lease *election.Lease, plugin string) (t catalog.Told)
 	for _, text := range r.election.Annotation(key) {
 		var other catalog.Told
 		_ = json.Unmarshal([]byte(text), &other)
+		t.Good = cmp.Or(t.Good, other.Good)
 		for _, digest := range other.Rejected {
 			t.Rejected = withRejected(t.Rejected, digest)
 		}
@@ -86,6 +88,7 @@ func (r *replicas) ofLeader(m *catalog.Module, before catalog.Told) (now catalog
 			r.letRetry(m.Name, m.Digest)
 		}
 	}
+	now.Good = before.Good
 	retried := r.retried[m.Name]
 	if slices.Contains(retried, m.Digest) {
 		now.Running = m.Digest
@@ -160,6 +163,10 @@ func (r *replicas) tell(ctx context.Context) {
 		_, known := r.catalog().Status(plugin)
 		return known
 	})
+	r.kept.prune(func(plugin string) bool {
+		_, known := r.catalog().Status(plugin)
+		return known
+	})
 	statuses := map[string]catalog.Status{}
 	for _, s := range r.catalog().Statuses() {
 		statuses[s.Name] = s
@@ -192,6 +199,9 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 	for key := range lease.Annotations() {
 		if plugin, ours := strings.CutPrefix(key, annotationPrefix); ours && r.hasGone(plugin, lease) {
 			changes[key] = nil
+			if r.election.Plugin(plugin) == nil {
+				r.kept.forget(ctx, plugin)
+			}
 		}
 	}
 	for _, plugin := range r.election.PluginsOf(lease) {
@@ -201,7 +211,10 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 		}
 		before := r.toldOf(lease, plugin.Name)
 		now := r.after(before, s)
-		if now.Running != before.Running || !slices.Equal(now.Rejected, before.Rejected) {
+		if s.Good != "" && r.kept.share(ctx, plugin.Name, s.Good, before.Good) { // before it is recorded
+			now.Good = s.Good
+		}
+		if now.Running != before.Running || now.Good != before.Good || !slices.Equal(now.Rejected, before.Rejected) {
 			changes[annotationPrefix+plugin.Name] = annotationOf(now)
 		}
 	}
@@ -238,7 +251,7 @@ func (r *replicas) after(before catalog.Told, s catalog.Status) (now catalog.Tol
 	r.mu.Lock()
 	retried := slices.Contains(r.retried[s.Name], s.Digest)
 	r.mu.Unlock()
-	now.Running = s.Digest
+	now.Running, now.Good = s.Digest, before.Good
 	now.Rejected = slices.DeleteFunc(slices.Clone(before.Rejected), func(digest string) bool { return retried && digest == s.Digest })
 	if s.FailedStep == catalog.StepProbation {
 		now.Rejected = withRejected(now.Rejected, s.Rejected)

@@ -43,7 +43,7 @@ func loaderWithMemory(t *testing.T, bytes uint64) loader {
 			t.Error(err)
 		}
 	})
-	return loader{sandbox: s}
+	return loader{sandbox: s, keep: func(*catalog.Module) {}}
 }
 
 func tckModule(t *testing.T, name string) *catalog.Module {

@@ -28,6 +28,7 @@ type rejection struct {
 	digest string
 	reason string
 	to     int // the revision that runs instead; 0: none was started for it
+	told   bool // [events.PluginRolledBack] was reported
 }
 
 // isOutdatedBy reports whether m is another module. One that cannot be read now
@@ -159,7 +160,7 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 // revision.
 func (s *supervisor[G]) fallBackTo(r *Revision[G], reason string) {
 	worse := s.current
-	s.rejected = &rejection{digest: worse.Digest, reason: reason, to: r.Number}
+	s.rejected = &rejection{digest: worse.Digest, reason: reason, to: r.Number, told: true}
 	s.rollbacks++
 	s.c.Events.Observe(events.PluginRolledBack{From: worse.Revision, To: r.Revision, Reason: reason})
 	if r != s.fallback {

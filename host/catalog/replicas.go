@@ -23,6 +23,7 @@ type Told struct {
 	// it may try again.
 	Running  string   `json:"running,omitempty"`
 	Rejected []string `json:"rejected,omitempty"` // were rolled back, the newest one last
+	Good     string   `json:"good,omitempty"`     // runs if a newer one cannot; "" if it is not known
 }
 
 // Reconsider makes a plugin look again what other replicas have rolled back. It does not block.

@@ -21,7 +21,7 @@ type others struct {
 func (o *others) Told(*Module) (Told, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Told{o.told.Running, slices.Clone(o.told.Rejected)}, o.err
+	return Told{o.told.Running, slices.Clone(o.told.Rejected), o.told.Good}, o.err
 }
 
 func (o *others) Reject(_ *Module, digest string) {

@@ -39,6 +39,7 @@ type Status struct {
 	LastError   string    `json:"lastError,omitempty"`      // of the newest module, while it does not run
 	FailedStep  string    `json:"rejectedFor,omitempty"`    // the step at which it failed
 	Rejected    string    `json:"rejectedDigest,omitempty"` // its digest
+	Good        string    `json:"lastGood,omitempty"`       // that runs if a newer one cannot, in hex
 	Loads       int       `json:"loads"`                    // revisions that were started, also by a rollback
 	Rollbacks   int       `json:"rollbacks"`
 	Since       time.Time `json:"since"` // when the state began
@@ -52,7 +53,7 @@ func loadingStatus(name string) Status {
 func (s *supervisor[G]) statusAfter(m *Module, err error) Status {
 	out := Status{
 		Name: s.name, State: Failed, Controllers: []string{}, Since: time.Now(),
-		Loads: s.loads, Rollbacks: s.rollbacks,
+		Good: s.lastGood(), Loads: s.loads, Rollbacks: s.rollbacks,
 	}
 	running := s.running()
 	if running != nil {
@@ -111,7 +112,8 @@ func (s *supervisor[G]) failureEvent(m *Module, err error) events.Event {
 	if _, waits := errors.AsType[*WaitError](err); waits {
 		return events.PluginWaiting{Plugin: s.name, Digest: m.Digest, Reason: err.Error(), Running: s.running().identity()}
 	}
+	rejected, _ := errors.AsType[*rejection](err)
 	return events.PluginRefused{
-		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.running().identity(), RolledBack: stepOf(err) == StepProbation,
+		Plugin: s.name, Digest: m.Digest, Step: stepOf(err), Err: err, Printed: printedBy(err), Running: s.running().identity(), RolledBack: rejected != nil && rejected.told,
 	}
 }

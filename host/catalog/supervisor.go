@@ -28,6 +28,8 @@ type supervisor[G Guest] struct {
 	fallback *Revision[G] // ran before current, which is on probation; never closed
 	rejected *rejection   // the newest module was rolled back; nil: it was not
 	refused  *refusal     // the newest module cannot be loaded; nil: it was not tried
+	lost     *lostModule  // the last good module cannot be started; nil: it was not tried
+	waits    time.Time    // since when the newest module waits, and nothing runs; zero: it does not
 	// unusablePolicy is the last policy that was reported not to fit current.
 	unusablePolicy *config.Policy
 
@@ -137,7 +139,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	s.displaces = false
 	defer s.endClaim()
 	if o.retryRefused {
-		s.rejected, s.refused = nil, nil // a rollback by these orders comes after that
+		s.rejected, s.refused, s.lost = nil, nil, nil // a rollback by these orders comes after that
 	}
 	if o.restart != "" && s.running() != nil {
 		s.suspend(o.restart)
@@ -160,6 +162,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	if err == nil {
 		err = s.ensurePinned(ctx, o.module)
 	}
+	err = s.restore(ctx, o.module, err)
 	retryLater = s.restrictAfter(ctx, o.module, err) || retryLater
 	if failed := s.resume(ctx); failed != nil {
 		err = failed
@@ -168,7 +171,7 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 		return false // these orders are outdated, and the next ones are pending
 	}
 	s.report(o.module, err)
-	return retryLater || s.suspended || temporary(err)
+	return retryLater || s.suspended || temporary(err) || restorable(err)
 }
 
 // ensure makes the module run: load it, start it, replace the running revision.
@@ -395,7 +398,7 @@ func (s *supervisor[G]) stop(removed bool) {
 		s.free(r)
 	}
 	s.pending, s.fallback, s.current, s.suspended = nil, nil, nil, false
-	s.rejected, s.refused, s.unusablePolicy = nil, nil, nil
+	s.rejected, s.refused, s.lost, s.unusablePolicy = nil, nil, nil, nil
 }
 
 // byPolicy is why a plugin is halted that may not run.

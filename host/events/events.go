@@ -111,7 +111,7 @@ type (
 		// Printed is what guest code printed as it failed: for the log alone, since it
 		// may hold anything.
 		Printed string
-		// RolledBack is set for a module that ran and was rolled back, which a
+		// RolledBack is set for a module that ran here and was rolled back, which a
 		// PluginRolledBack has reported in detail.
 		RolledBack bool
 	}

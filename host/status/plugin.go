@@ -36,6 +36,9 @@ type Plugin struct {
 	// CacheProblem is why the compiled code of the plugin may be missing on disk, so that it is compiled
 	// again at each start of the host; "" if it is there.
 	CacheProblem string `json:"cacheProblem,omitempty"`
+	// LastGoodProblem is why nothing may run after the pods were replaced while the directory holds a
+	// module that cannot run; "" if the last good one is kept, or if another replica leads the plugin.
+	LastGoodProblem string `json:"lastGoodProblem,omitempty"`
 	// Daemons is how many daemons of the plugin run.
 	Daemons int `json:"daemons,omitempty"`
 	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
@@ -76,6 +79,9 @@ func (p *Plugin) Problem() string {
 	}
 	if p.OtherModule != "" {
 		problems = append(problems, "the leader runs another module, "+ShortDigest(p.OtherModule))
+	}
+	if p.LastGoodProblem != "" {
+		problems = append(problems, p.LastGoodProblem)
 	}
 	return strings.Join(strings.Fields(sanitize.Line(strings.Join(problems, "; "))), " ")
 }

@@ -115,6 +115,18 @@ type reloaded struct {
 
 func newReloaded(t *testing.T) *reloaded {
 	t.Helper()
+	r := newReloadedDirectory(t)
+	ownCache := func(h *tholetest.Host) { h.CacheDir = t.TempDir() }
+	r.host = start(t, r.dir.directory, r.ns, soakLimits, inPod(r.pod), ownCache)
+	r.host.awaitRunning(soakName(0), 1)
+	r.host.awaitRunning(soakName(1), 1)
+	r.expectServedBy(t, r.dir.plugins[1])
+	return r
+}
+
+// newReloadedDirectory returns the directory and the objects of a host that is yet to be started.
+func newReloadedDirectory(t *testing.T) *reloaded {
+	t.Helper()
 	r := &reloaded{t: t, ns: namespace(t)}
 	installSoakCRD(t, 0)
 	r.kind = installSoakCRD(t, 1)
@@ -127,11 +139,6 @@ func newReloaded(t *testing.T) *reloaded {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: "host", Namespace: r.ns, UID: types.UID(r.ns)},
 	}
-	ownCache := func(h *tholetest.Host) { h.CacheDir = t.TempDir() }
-	r.host = start(t, r.dir.directory, r.ns, soakLimits, inPod(r.pod), ownCache)
-	r.host.awaitRunning(soakName(0), 1)
-	r.host.awaitRunning(soakName(1), 1)
-	r.expectServedBy(t, r.dir.plugins[1])
 	return r
 }
 

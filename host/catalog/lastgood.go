@@ -1,0 +1,122 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A replica that starts while the directory holds a module that cannot run has nothing to run: what
+// ran instead of it was in the memory of the replicas that are gone. It runs the last good module
+// then, as the leader has recorded it, if that is kept somewhere.
+
+// restoreAfter is how long a module may wait for what it needs until the last good one runs in the
+// meantime.
+const restoreAfter = 10 * time.Second
+
+// lastGood returns the digest of the module that would run if a newer one could not; "" if none has
+// proved itself here yet.
+func (s *supervisor[G]) lastGood() string {
+	switch {
+	case s.current == nil:
+		return ""
+	case s.current.Probation.IsZero():
+		return s.current.Digest
+	case s.fallback != nil:
+		return s.fallback.Digest
+	}
+	return ""
+}
+
+// restore starts the last good module if nothing runs and the newest one cannot. failed is why that
+// cannot; the error is what is to be reported.
+func (s *supervisor[G]) restore(ctx context.Context, m *Module, failed error) error {
+	if failed == nil || s.current != nil {
+		s.waits = time.Time{}
+		return failed
+	}
+	if s.c.Kept == nil || m.PolicyUnknown || s.displaces || ctx.Err() != nil {
+		return failed
+	}
+	wait, waits := errors.AsType[*WaitError](failed)
+	switch step := stepOf(failed); {
+	case step == stepPolicy || step == stepPin || step == stepConflict || waits && wait.Denied:
+		return failed // nothing of the plugin may run
+	case temporary(failed):
+		if s.waits.IsZero() {
+			s.waits = time.Now()
+		}
+		if time.Since(s.waits) < restoreAfter {
+			return failed
+		}
+	}
+	told, err := s.c.Replicas.Told(m)
+	digest := told.Good
+	if err != nil || digest == "" || digest == m.Digest || slices.Contains(told.Rejected, digest) || !m.Policy.Pins(digest) {
+		return failed
+	}
+	if s.lost == nil || s.lost.digest != digest {
+		if err := s.startKept(ctx, m, digest); err == nil {
+			if s.rejected != nil {
+				s.rejected.to = s.current.Number
+			}
+			return failed
+		} else if ctx.Err() != nil {
+			return failed
+		} else if temporary(err) {
+			return &unrestoredError{failed, digest, err}
+		} else {
+			s.lost = &lostModule{digest, err}
+		}
+	}
+	return &unrestoredError{failed, digest, s.lost.err}
+}
+
+// startKept loads and starts the module with that digest, under the policy of m.
+func (s *supervisor[G]) startKept(ctx context.Context, m *Module, digest string) error {
+	bytes, err := s.c.Kept(ctx, s.name, digest)
+	if err != nil {
+		return err
+	}
+	s.c.Logger.Warn("starting the last good module, since that of the directory does not run", "plugin", s.name, "digest", digest)
+	kept := &Module{Name: s.name, Digest: digest, Size: int64(len(bytes)), Policy: m.Policy, Read: func() ([]byte, error) { return bytes, nil }}
+	guest, err := s.loadGuest(ctx, kept)
+	if err != nil {
+		return err
+	}
+	r := s.newRevision(kept, guest)
+	s.keepClaim(digest)
+	if err := s.replace(ctx, r); err != nil {
+		s.free(r)
+		return err
+	}
+	return nil
+}
+
+// restorable reports whether the last good module may run later.
+func restorable(err error) bool {
+	unrestored, ok := errors.AsType[*unrestoredError](err)
+	return ok && temporary(unrestored.good)
+}
+
+// lostModule is a last good module that cannot be started.
+type lostModule struct {
+	digest string
+	err    error
+}
+
+// unrestoredError is why nothing runs.
+type unrestoredError struct {
+	newest error // why the newest module does not run
+	digest string
+	good   error // why the last good one does not
+}
+
+func (e *unrestoredError) Error() string {
+	return fmt.Sprintf("%s; the last good module, sha256:%s, does not run either: %s", e.newest, e.digest, e.good)
+}
+
+// Unwrap returns the error of the newest module, which decides what becomes of it.
+func (e *unrestoredError) Unwrap() error { return e.newest }

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/internal/tholetest"
+	"github.com/thole-dev/thole/host/lastgood"
+)
+
+// drained are two replicas, each with a cache directory that ends with it, as an emptyDir does.
+type drained struct {
+	*reloaded
+	both []*process
+}
+
+// replace replaces both replicas at the same time, by others on other nodes.
+func (d *drained) replace(kill bool) {
+	d.t.Helper()
+	for _, p := range d.both {
+		if kill {
+			p.kill()
+		} else {
+			p.stop()
+		}
+	}
+	d.start()
+}
+
+func (d *drained) start() {
+	d.t.Helper()
+	d.both = nil
+	for range 2 {
+		d.both = append(d.both, start(d.t, d.dir.directory, d.ns, soakLimits, inPod(d.pod), func(h *tholetest.Host) {
+			h.CacheDir = d.t.TempDir()
+			h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+d.ns), soonExpires...)
+		}))
+	}
+}
+
+// expect waits until a plugin is in one of the states on both replicas, with an error that has the text.
+func (d *drained) expect(what, text string, states ...string) {
+	d.t.Helper()
+	for i, p := range d.both {
+		await.Until(d.t, fmt.Sprintf("%s on replica %d", what, i), func() bool {
+			s := p.Plugin(soakName(1))
+			return strings.Contains(" "+strings.Join(states, " ")+" ", " "+s.State+" ") && strings.Contains(s.LastError, text)
+		})
+	}
+}
+
+// TestTheLastGoodModuleOutlivesTheReplicas: a revision was rolled back, and all replicas are replaced by
+// ones that find nothing but its file. They run the last good module, whatever is wrong with that of the
+// directory; but never one that somebody else has put where they look.
+func TestTheLastGoodModuleOutlivesTheReplicas(t *testing.T) {
+	t.Parallel()
+	d := &drained{reloaded: newReloadedDirectory(t)}
+	d.start()
+	p, good := d.dir.plugins[1], *d.dir.plugins[1]
+	d.expectServedBy(t, &good)
+	name := "thole-last-good-" + soakName(1)
+	await.Until(t, "the module is in a Secret", func() bool { return d.secret(name) != nil })
+
+	d.dir.replace(p, d.dir.modules.trap)
+	const degraded, standby = "degraded", "standby"
+	d.expect("the rollback", "roll", degraded, standby)
+	d.replace(false)
+	d.expect("the last good module after a drain", "rolled back to revision 1", degraded, standby)
+	d.expectServedBy(t, &good)
+
+	replaceFile(t, d.dir.file(p), []byte("no module"))
+	d.replace(true)
+	d.expect("the last good module beside a broken file", "not WebAssembly", degraded, standby)
+	d.expectServedBy(t, &good)
+
+	forged, _ := d.dir.next(p, d.dir.modules.trap)
+	d.tamper(name, forged)
+	d.replace(true)
+	d.expect("no module", "does not run either: in the cache directory", "failed")
+	d.expect("no module", "what is there has the digest", "failed")
+	for _, r := range d.both {
+		await.Until(t, "a host is ready that has nothing to run of a plugin", func() bool {
+			code, _ := r.Get("/readyz")
+			return code == http.StatusOK
+		})
+	}
+	awaitPodEvent(t, d.pod, "Warning", "PluginRefused", fmt.Sprintf("plugin %q", soakName(1)))
+
+	d.dir.replace(p, d.dir.modules.plain)
+	d.expectServedBy(t, p)
+	d.dir.replace(p, d.dir.modules.trap)
+	d.expect("the rollback to what came after", "roll", degraded, standby)
+}
+
+// secret returns a Secret of the namespace of the hosts, nil if there is none.
+func (d *drained) secret(name string) *corev1.Secret {
+	d.t.Helper()
+	s, err := clients.CoreV1().Secrets(d.ns).Get(d.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// tamper puts another module into a Secret.
+func (d *drained) tamper(name string, module []byte) {
+	d.t.Helper()
+	body, _ := json.Marshal(map[string]any{"data": map[string]string{"module.wasm.gz": base64.StdEncoding.EncodeToString(lastgood.Pack(module))}})
+	if _, err := clients.CoreV1().Secrets(d.ns).Patch(d.t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		d.t.Fatal(err)
+	}
+}
