@@ -19,7 +19,7 @@
 // requests to the host), certificates (those that the host serves TLS with), egress
 // (the HTTP requests of plugins), cloudevents (what happens to objects, for
 // receivers outside), receive (events from outside), election (which replica of the
-// host leads a plugin), webhook (reviews and conversions for the API server),
+// host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), status (what operators see of plugins and objects: /plugins and the page
 // /ui), serve (HTTP), podevents (Kubernetes Events) and object (the vocabulary that all share).

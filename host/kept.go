@@ -100,7 +100,7 @@ func (k *kept) read(ctx context.Context, plugin, digest string) ([]byte, error) 
 }
 
 // shareAgain is how long a Secret that could not be written is left alone.
-const shareAgain = 30 * time.Second
+const shareAgain = 10 * time.Second
 
 // share writes a module into the Secret of its plugin, which this replica leads. before is the one
 // that was recorded. It reports whether the module is anywhere.
@@ -123,16 +123,6 @@ func (k *kept) share(ctx context.Context, plugin, digest, before string) (anywhe
 	defer k.mu.Unlock()
 	k.shared[plugin] = sharing{digest, err, time.Now()}
 	return inDirectory || err == nil
-}
-
-// forget removes the Secret of a plugin that is gone.
-func (k *kept) forget(ctx context.Context, plugin string) {
-	if err := k.secrets.Delete(ctx, plugin); err != nil {
-		k.logger.Warn("the Secret of a plugin that is gone cannot be deleted", "plugin", plugin, "error", explain.Forbidden(err))
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.shared, plugin)
 }
 
 // prune removes what the directory has of plugins that are gone for long.

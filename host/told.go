@@ -199,9 +199,6 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 	for key := range lease.Annotations() {
 		if plugin, ours := strings.CutPrefix(key, annotationPrefix); ours && r.hasGone(plugin, lease) {
 			changes[key] = nil
-			if r.election.Plugin(plugin) == nil {
-				r.kept.forget(ctx, plugin)
-			}
 		}
 	}
 	for _, plugin := range r.election.PluginsOf(lease) {

@@ -58,18 +58,19 @@ func (s *supervisor[G]) restore(ctx context.Context, m *Module, failed error) er
 		return failed
 	}
 	if s.lost == nil || s.lost.digest != digest {
-		if err := s.startKept(ctx, m, digest); err == nil {
+		err := s.startKept(ctx, m, digest)
+		switch {
+		case err == nil:
 			if s.rejected != nil {
 				s.rejected.to = s.current.Number
 			}
 			return failed
-		} else if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return failed
-		} else if temporary(err) {
+		case temporary(err):
 			return &unrestoredError{failed, digest, err}
-		} else {
-			s.lost = &lostModule{digest, err}
 		}
+		s.lost = &lostModule{digest, err}
 	}
 	return &unrestoredError{failed, digest, s.lost.err}
 }

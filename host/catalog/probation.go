@@ -27,7 +27,7 @@ type probationFailure struct {
 type rejection struct {
 	digest string
 	reason string
-	to     int // the revision that runs instead; 0: none was started for it
+	to     int  // the revision that runs instead; 0: none was started for it
 	told   bool // [events.PluginRolledBack] was reported
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/lastgood"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -75,6 +76,9 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 	r.refuse(stepRead, eligible(path, size, limit))
 	if size > limit {
 		return r, nil // wasm is not the whole file
+	}
+	if packed := lastgood.Pack(wasm); packed.FitsSecret() != nil {
+		r.NotKept = packed.FitsSecret().Error() + ": when all pods of the host are replaced, only a cacheDir that lasts has it"
 	}
 	if err := r.load(ctx, wasm, o); err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)

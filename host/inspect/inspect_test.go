@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"encoding/binary"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,6 +151,20 @@ func TestLimitsOfTheHostApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectRefused(t, r, "load", "up to 2 GiB")
+}
+
+// A module that no Secret holds is told of before it is rolled back to.
+func TestModuleThatNoSecretHoldsIsTold(t *testing.T) {
+	noise := make([]byte, 1<<20)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(noise) // never fails
+	large := wasm.AppendCustom(guest(t, "correct"), "noise", noise)
+	for path, told := range map[string]bool{file(t, "correct.wasm", guest(t, "correct")): false, file(t, "large.wasm", large): true} {
+		r := inspect(t, path)
+		if got := strings.Contains(r.NotKept, "compressed, and a Secret holds 1023 KiB: when all pods"); got != told {
+			t.Errorf("%s: %q", path, r.NotKept)
+		}
+	}
 }
 
 func TestCancelledInspectionIsAnErrorNotAVerdict(t *testing.T) {

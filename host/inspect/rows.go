@@ -18,6 +18,9 @@ func (r *Report) summary() [][]string {
 		{"Digest", orDash(r.Digest)},
 		{"Size", size(uint64(r.Size))},
 	}
+	if r.NotKept != "" {
+		rows = append(rows, []string{"Not kept", r.NotKept})
+	}
 	if r.PolicyFile != "" {
 		rows = append(rows, []string{"Policy", r.PolicyFile})
 	}

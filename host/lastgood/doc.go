@@ -42,6 +42,14 @@ func Pack(module []byte) Packed {
 	return out.Bytes()
 }
 
+// FitsSecret returns an error if no Secret holds the module.
+func (p Packed) FitsSecret() error {
+	if len(p) > MaxSecret {
+		return fmt.Errorf("the module takes %d KiB compressed, and a Secret holds %d KiB", (len(p)+1023)>>10, MaxSecret>>10)
+	}
+	return nil
+}
+
 // module returns the module with that digest, SHA-256 in hex. The error is an [ErrNotKept] if it has
 // another one, and states what is wrong.
 func (p Packed) module(digest string, most int64) ([]byte, error) {

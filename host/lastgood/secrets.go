@@ -12,7 +12,7 @@ import (
 )
 
 // Secrets have a module of each plugin in one Secret. Only the replica that leads a plugin may call
-// Write and Delete for it.
+// Write for it.
 type Secrets struct {
 	Client    corev1client.SecretsGetter
 	Namespace string
@@ -32,8 +32,8 @@ func (s Secrets) Name(plugin string) string { return s.Prefix + plugin }
 
 // Write makes a module that of a plugin. It sends no write if it is already.
 func (s Secrets) Write(ctx context.Context, plugin string, p Packed) error {
-	if len(p) > MaxSecret {
-		return fmt.Errorf("the module takes %d KiB compressed, and a Secret holds %d KiB", (len(p)+1023)>>10, MaxSecret>>10)
+	if err := p.FitsSecret(); err != nil {
+		return err
 	}
 	secret, err := s.get(ctx, plugin)
 	switch {
@@ -64,18 +64,6 @@ func (s Secrets) Read(ctx context.Context, plugin, digest string) ([]byte, error
 		return nil, err
 	}
 	return Packed(secret.Data[keyModule]).module(digest, s.MaxModule)
-}
-
-// Delete deletes the Secret of a plugin, if there is one.
-func (s Secrets) Delete(ctx context.Context, plugin string) error {
-	secret, err := s.get(ctx, plugin)
-	if err == nil {
-		err = s.Client.Secrets(s.Namespace).Delete(ctx, secret.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
-	}
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 // get returns the Secret of a plugin, unless it is somebody else's.

@@ -176,6 +176,9 @@ func allRights(s *missingRight, granted []grant) {
 	s.changeCommand()
 	s.podIsReplaced()
 	s.awaitIdle()
+	s.keepsTheModule()
+	s.damageTheModule()
+	s.keepsTheModule()
 	remove(s.T, podManagers, s.namespace, s.pm)
 	await.Until(s.T, "the PodManager and its Pod are removed", func() bool {
 		return get(s.T, podManagers, s.namespace, s.pm) == nil && get(s.T, pods, s.namespace, s.pm) == nil

@@ -66,6 +66,10 @@ var scenarios = map[string]scenario{
 	"update leases": {provoke: (*missingRight).startAndCreate, notReady: true},
 	"patch leases":  {prepare: (*missingRight).createHealthy, provoke: (*missingRight).forgetWhatRuns, recovered: (*missingRight).tellsWhatRuns},
 
+	"get secrets":    {prepare: (*missingRight).createHealthy, provoke: (*missingRight).forgetWhatRuns, recovered: (*missingRight).keepsTheModule},
+	"create secrets": {prepare: (*missingRight).createHealthy, provoke: (*missingRight).loseTheModule, recovered: (*missingRight).keepsTheModule},
+	"update secrets": {prepare: (*missingRight).createHealthy, provoke: (*missingRight).damageTheModule, recovered: (*missingRight).keepsTheModule},
+
 	"patch events": {prepare: (*missingRight).createHealthy, provoke: (*missingRight).losePod, recovered: (*missingRight).lossIsCounted},
 }
 
@@ -103,6 +107,32 @@ func (s *missingRight) forgetWhatRuns() {
 func (s *missingRight) tellsWhatRuns() {
 	await.Until(s.T, "the Lease has what runs", func() bool {
 		return slices.ContainsFunc(leases(s.T), func(l coordinationv1.Lease) bool { return l.Annotations[tells] != "" })
+	})
+}
+
+// keeps is the Secret with the last good module of the plugin podmanager.
+const keeps = "thole-last-good-podmanager"
+
+// loseTheModule deletes the Secret, and has the host look at it.
+func (s *missingRight) loseTheModule() {
+	if err := admin.CoreV1().Secrets(system).Delete(s.Context(), keeps, metav1.DeleteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.forgetWhatRuns()
+}
+
+// damageTheModule empties the Secret, and has the host look at it.
+func (s *missingRight) damageTheModule() {
+	if _, err := admin.CoreV1().Secrets(system).Patch(s.Context(), keeps, types.MergePatchType, []byte(`{"data":null}`), metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.forgetWhatRuns()
+}
+
+func (s *missingRight) keepsTheModule() {
+	await.Until(s.T, "the Secret has the module", func() bool {
+		secret, err := admin.CoreV1().Secrets(system).Get(s.Context(), keeps, metav1.GetOptions{})
+		return err == nil && len(secret.Data) > 0
 	})
 }
 
