@@ -116,7 +116,7 @@ func (k *kept) share(ctx context.Context, plugin, digest, before string) (anywhe
 	if err == nil {
 		err = k.secrets.Write(ctx, plugin, packed)
 	}
-	if err != nil && (!tried || last.err == nil || last.digest != digest) && ctx.Err() == nil {
+	if err != nil && (last.err == nil || last.err.Error() != err.Error()) && ctx.Err() == nil {
 		k.logger.Warn("the last good module is in no Secret", "plugin", plugin, "digest", digest, "error", explain.Forbidden(err))
 	}
 	k.mu.Lock()

@@ -19,15 +19,27 @@ const restoreAfter = 10 * time.Second
 // lastGood returns the digest of the module that would run if a newer one could not; "" if none has
 // proved itself here yet.
 func (s *supervisor[G]) lastGood() string {
-	switch {
-	case s.current == nil:
-		return ""
-	case s.current.Probation.IsZero():
-		return s.current.Digest
-	case s.fallback != nil:
-		return s.fallback.Digest
+	good := s.current
+	if good != nil && !good.Probation.IsZero() {
+		good = s.fallback
 	}
-	return ""
+	if good == nil || time.Now().Before(good.Proven) {
+		return ""
+	}
+	return good.Digest
+}
+
+// provenFrom returns from when on a module counts as good that nothing runs before: after the time of
+// a probation if another one is known to be good. That one was replaced while all replicas were gone,
+// or had been replaced by this one, whose probation ended with them.
+func (s *supervisor[G]) provenFrom(m *Module) time.Time {
+	if s.c.Replicas == nil {
+		return time.Time{}
+	}
+	if told, err := s.c.Replicas.Told(m); err != nil || told.Good == "" || told.Good == m.Digest {
+		return time.Time{}
+	}
+	return time.Now().Add(s.c.Probation)
 }
 
 // restore starts the last good module if nothing runs and the newest one cannot. failed is why that

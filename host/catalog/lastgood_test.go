@@ -87,6 +87,38 @@ func TestTheLastGoodModuleRunsIfTheNewestCannot(t *testing.T) {
 	}
 }
 
+// TestAModuleThatNothingRanBeforeHasToProveItself: the last good one stays that until then, although all
+// replicas were replaced within the probation of the next one.
+func TestAModuleThatNothingRanBeforeHasToProveItself(t *testing.T) {
+	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, _ map[string]error) {
+		o.tell(Told{Running: "A/2", Good: "A/1"})
+		update(module("p", "A/2"))
+		w.expect(t, "start p A/2")
+		expectGood(t, c, "")
+		changed := module("p", "A/2")
+		changed.Policy = policy("changed")
+		update(changed)
+		expectGood(t, c, "")
+		time.Sleep(testProbation - time.Second) // fake time
+		synctest.Wait()
+		expectGood(t, c, "")
+		time.Sleep(2 * time.Second) // fake time
+		synctest.Wait()
+		expectGood(t, c, "A/2")
+	})
+	withKept(t, func(_ *world, o *others, update func(...Module), c *testCatalog, _ map[string]error) {
+		o.tell(Told{Good: "A/1"})
+		update(module("p", "A/2"))
+		update(module("p", "A/3"))
+		expectGood(t, c, "")
+		failProbation(c, "p")
+		expectGood(t, c, "")
+		time.Sleep(2 * testProbation) // fake time
+		synctest.Wait()
+		expectGood(t, c, "A/2")
+	})
+}
+
 // TestTheLastGoodModuleIsNoWayAround: nothing runs that the policy, another plugin or the other
 // replicas exclude, and nothing that the newest module would do as well.
 func TestTheLastGoodModuleIsNoWayAround(t *testing.T) {

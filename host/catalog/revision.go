@@ -98,6 +98,8 @@ type Revision[G Guest] struct {
 	// Probation is until when the revision may be rolled back; zero: it is not on
 	// probation.
 	Probation time.Time
+	// Proven is from when on the revision counts as good that nothing ran before; zero: at once.
+	Proven time.Time
 }
 
 // hasDigest reports whether r, which may be nil, is the code with that digest.

@@ -122,8 +122,12 @@ func (s *supervisor[G]) run(ctx context.Context) {
 		if retryLater := s.follow(attempt, o); retryLater {
 			retry.Reset(s.c.Retry)
 		}
-		if s.fallback != nil && !s.displaces { // then the probation may be over, and the retry comes first
+		switch {
+		case s.displaces: // the retry comes first
+		case s.fallback != nil:
 			probation.Reset(time.Until(s.current.Probation))
+		case s.current != nil && time.Now().Before(s.current.Proven):
+			probation.Reset(time.Until(s.current.Proven))
 		}
 	}
 }
@@ -197,6 +201,9 @@ func (s *supervisor[G]) ensure(ctx context.Context, m *Module) error {
 	if err := s.load(ctx, m); err != nil {
 		return err
 	}
+	if s.current == nil {
+		s.pending.Proven = s.provenFrom(m)
+	}
 	return s.replace(ctx, s.pending)
 }
 
@@ -268,13 +275,18 @@ func (s *supervisor[G]) withPolicy(ctx context.Context, r *Revision[G], policy c
 	if err != nil {
 		return nil, err
 	}
-	return s.newRevision(m, guest), nil
+	again := s.newRevision(m, guest)
+	again.Proven = r.Proven
+	return again, nil
 }
 
 // replace starts a revision in place of the running one. Its probation begins
 // now, however long it has waited, and its number becomes the highest.
 func (s *supervisor[G]) replace(ctx context.Context, r *Revision[G]) error {
 	r.Probation = s.probationOf(r.Digest)
+	if s.current.hasDigest(r.Digest) {
+		r.Proven = s.current.Proven
+	}
 	if r.Number < s.number { // others were made while it waited
 		s.number++
 		r.Number = s.number

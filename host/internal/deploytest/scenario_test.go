@@ -66,7 +66,7 @@ var scenarios = map[string]scenario{
 	"update leases": {provoke: (*missingRight).startAndCreate, notReady: true},
 	"patch leases":  {prepare: (*missingRight).createHealthy, provoke: (*missingRight).forgetWhatRuns, recovered: (*missingRight).tellsWhatRuns},
 
-	"get secrets":    {prepare: (*missingRight).createHealthy, provoke: (*missingRight).forgetWhatRuns, recovered: (*missingRight).keepsTheModule},
+	"get secrets":    {prepare: (*missingRight).createHealthy, provoke: (*missingRight).damageTheModule, recovered: (*missingRight).keepsTheModule},
 	"create secrets": {prepare: (*missingRight).createHealthy, provoke: (*missingRight).loseTheModule, recovered: (*missingRight).keepsTheModule},
 	"update secrets": {prepare: (*missingRight).createHealthy, provoke: (*missingRight).damageTheModule, recovered: (*missingRight).keepsTheModule},
 

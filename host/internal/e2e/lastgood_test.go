@@ -23,8 +23,9 @@ type drained struct {
 	both []*process
 }
 
-// replace replaces both replicas at the same time, by others on other nodes.
-func (d *drained) replace(kill bool) {
+// replace replaces both replicas at the same time, by others on other nodes. Meanwhile the directory is
+// changed.
+func (d *drained) replace(kill bool, change func()) {
 	d.t.Helper()
 	for _, p := range d.both {
 		if kill {
@@ -33,6 +34,7 @@ func (d *drained) replace(kill bool) {
 			p.stop()
 		}
 	}
+	change()
 	d.start()
 }
 
@@ -73,18 +75,19 @@ func TestTheLastGoodModuleOutlivesTheReplicas(t *testing.T) {
 	d.dir.replace(p, d.dir.modules.trap)
 	const degraded, standby = "degraded", "standby"
 	d.expect("the rollback", "roll", degraded, standby)
-	d.replace(false)
+	d.replace(false, func() {})
 	d.expect("the last good module after a drain", "rolled back to revision 1", degraded, standby)
 	d.expectServedBy(t, &good)
 
-	replaceFile(t, d.dir.file(p), []byte("no module"))
-	d.replace(true)
+	// Nothing runs before this one, which does not make it good.
+	d.replace(true, func() { d.dir.replace(p, d.dir.modules.trap) })
+	d.expect("a new module", "", "running", "quarantined", standby)
+	d.replace(false, func() { replaceFile(t, d.dir.file(p), []byte("no module")) })
 	d.expect("the last good module beside a broken file", "not WebAssembly", degraded, standby)
 	d.expectServedBy(t, &good)
 
 	forged, _ := d.dir.next(p, d.dir.modules.trap)
-	d.tamper(name, forged)
-	d.replace(true)
+	d.replace(true, func() { d.tamper(name, forged) })
 	d.expect("no module", "does not run either: in the cache directory", "failed")
 	d.expect("no module", "what is there has the digest", "failed")
 	for _, r := range d.both {
