@@ -26,7 +26,7 @@ func annotationTable(t *testing.T) string {
 		effects.row(t, "AppliedAnnotation"),
 		{code(election.ClaimsAnnotation), "On a Lease, where replicas share the plugins: as JSON its holder and the plugins that it leads by it"},
 		{code(election.PreferredHolderAnnotation), "On a Lease: the replica that its holder is asked to leave it to"},
-		{code("plugins.thole.dev/<plugin>"), "On the Lease of the plugin, where replicas share the plugins: as JSON the digest of the module that runs, and that of one that was rolled back, which no replica runs"},
+		{code("plugins.thole.dev/<plugin>"), "On the Lease of the plugin, where replicas share the plugins: as JSON the digest of the module that runs, those that were rolled back, which no replica runs, and that of the last good one, which runs if a newer one cannot"},
 		{code("<controller>.<plugin>." + effects.value(t, "AppliedAnnotation") + "-<hash>"), "The same on an object that the controller does not own, one for each primary: the digest, the namespace and name of the primary, \"created\" if the primary has created the object, and the size of a large one"},
 		{code(handled.Annotation("<plugin>", "<controller>")), "On the primaries of a controller with `changes: annotation`: as JSON what the last run that ended well was given, the progress of runs since then, and a digest of both. Writing it runs nothing. Remove it only to have the object handled as a new one after a restart of the host"},
 	})
