@@ -42,7 +42,9 @@ type sharing struct {
 func newKept(c config.Config, secrets corev1client.SecretsGetter, namespace string, logger hclog.Logger) (*kept, error) {
 	most := int64(c.Limits.ModuleMiB) << 20
 	k := &kept{
-		directory: lastgood.Directory{Path: filepath.Join(c.CacheDir, "thole-modules"), MaxModule: most},
+		directory: lastgood.Directory{ // of these replicas: other hosts may have the same cache, and plugins of the same names
+			Path: filepath.Join(c.CacheDir, "thole-modules", namespace+"."+c.LeaderElection.ResourceName), MaxModule: most,
+		},
 		secrets:   lastgood.Secrets{Client: secrets, Namespace: namespace, Prefix: c.LeaderElection.ResourceName + "-last-good-", MaxModule: most},
 		logger:    logger, unsaved: map[string]error{}, shared: map[string]sharing{}, gone: map[string]time.Time{},
 	}
@@ -99,8 +101,12 @@ func (k *kept) read(ctx context.Context, plugin, digest string) ([]byte, error) 
 	return nil, errors.New(text)
 }
 
-// shareAgain is how long a Secret that could not be written is left alone.
-const shareAgain = 10 * time.Second
+const (
+	// shareAgain is how long a Secret that could not be written is left alone.
+	shareAgain = 10 * time.Second
+	// longestShare bounds a write: what is told of other plugins waits for it.
+	longestShare = 3 * time.Second
+)
 
 // share writes a module into the Secret of its plugin, which this replica leads. before is the one
 // that was recorded. It reports whether the module is anywhere.
@@ -112,6 +118,8 @@ func (k *kept) share(ctx context.Context, plugin, digest, before string) (anywhe
 	if tried && last.digest == digest && (last.err == nil && before == digest || last.err != nil && time.Since(last.at) < shareAgain) {
 		return inDirectory || last.err == nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, longestShare)
+	defer cancel()
 	packed, err := k.directory.Packed(plugin, digest)
 	if err == nil {
 		err = k.secrets.Write(ctx, plugin, packed)
