@@ -181,6 +181,8 @@ func allRights(s *missingRight, granted []grant) {
 	s.podIsReplaced()
 	s.awaitIdle()
 	s.keepsTheModule()
+	s.loseTheModule()
+	s.keepsTheModule()
 	s.damageTheModule()
 	s.keepsTheModule()
 	remove(s.T, podManagers, s.namespace, s.pm)
