@@ -136,6 +136,20 @@ func restart(c *testCatalog) {
 	synctest.Wait()
 }
 
+// A plugin that is started again runs while the next module is loaded and started.
+func TestARestartedPluginRunsBeforeTheNextModule(t *testing.T) {
+	withOthers(t, func(w *world, _ *others, update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		w.hold("A/2")
+		update(module("p", "A/2"))
+		restart(c)
+		w.expect(t, "start p A/1", "stop p", "start p A/1")
+		w.release("A/2")
+		synctest.Wait()
+		w.expect(t, "start p A/2")
+	})
+}
+
 func TestARestartedPluginKeepsItsFallback(t *testing.T) {
 	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))

@@ -163,6 +163,9 @@ func (s *supervisor[G]) follow(ctx context.Context, o orders) (retryLater bool) 
 	}
 	s.endProbation()
 	err := s.adoptRejections(ctx, o.module)
+	if err == nil && s.suspended && s.current.Policy.Equal(o.module.Policy) {
+		_ = s.resume(ctx) // to load another module may take long; it is tried again below
+	}
 	if err == nil {
 		err = s.ensurePinned(ctx, o.module)
 	}
