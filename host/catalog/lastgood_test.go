@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// withKept is withOthers where modules are kept; missing has why one is not.
-func withKept(t *testing.T, steps func(w *world, o *others, update func(...Module), c *testCatalog, missing map[string]error)) {
+// withKept is withOthers where modules are kept; missing, by digest, has why one is not (an error).
+func withKept(t *testing.T, steps func(w *world, o *others, update func(...Module), c *testCatalog, missing *sync.Map)) {
 	t.Helper()
 	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
-		missing := map[string]error{}
+		missing := &sync.Map{}
 		c.Kept = func(_ context.Context, plugin, digest string) ([]byte, error) {
 			w.count("kept " + plugin + " " + digest)
-			return []byte(digest), missing[digest]
+			if err, is := missing.Load(digest); is {
+				return nil, err.(error)
+			}
+			return []byte(digest), nil
 		}
 		steps(w, o, update, c, missing)
 	})
@@ -61,7 +65,7 @@ func TestTheLastGoodModuleRunsIfTheNewestCannot(t *testing.T) {
 		"waiting":     {module("p", "B/2"), degraded + "kind B is not served"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withKept(t, func(w *world, o *others, update func(...Module), catalog *testCatalog, _ map[string]error) {
+			withKept(t, func(w *world, o *others, update func(...Module), catalog *testCatalog, _ *sync.Map) {
 				o.tell(Told{Running: "A/1", Rejected: []string{"A/2"}, Good: "A/1"})
 				update(c.file)
 				if name == "waiting" {
@@ -90,7 +94,7 @@ func TestTheLastGoodModuleRunsIfTheNewestCannot(t *testing.T) {
 // TestAModuleThatNothingRanBeforeHasToProveItself: the last good one stays that until then, although all
 // replicas were replaced within the probation of the next one.
 func TestAModuleThatNothingRanBeforeHasToProveItself(t *testing.T) {
-	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, _ map[string]error) {
+	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, _ *sync.Map) {
 		o.tell(Told{Running: "A/2", Good: "A/1"})
 		update(module("p", "A/2"))
 		w.expect(t, "start p A/2")
@@ -106,7 +110,7 @@ func TestAModuleThatNothingRanBeforeHasToProveItself(t *testing.T) {
 		synctest.Wait()
 		expectGood(t, c, "A/2")
 	})
-	withKept(t, func(_ *world, o *others, update func(...Module), c *testCatalog, _ map[string]error) {
+	withKept(t, func(_ *world, o *others, update func(...Module), c *testCatalog, _ *sync.Map) {
 		o.tell(Told{Good: "A/1"})
 		update(module("p", "A/2"))
 		update(module("p", "A/3"))
@@ -135,7 +139,7 @@ func TestTheLastGoodModuleIsNoWayAround(t *testing.T) {
 		"it is the newest":        {Told{Good: "B/1"}, module("p", "B/1")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withKept(t, func(w *world, o *others, update func(...Module), catalog *testCatalog, _ map[string]error) {
+			withKept(t, func(w *world, o *others, update func(...Module), catalog *testCatalog, _ *sync.Map) {
 				o.tell(c.told)
 				update(c.file)
 				time.Sleep(time.Minute) // fake time
@@ -164,13 +168,13 @@ func denied(digest string) Module {
 }
 
 func TestALastGoodModuleThatIsNotKeptIsTold(t *testing.T) {
-	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, missing map[string]error) {
-		missing["A/1"] = &WaitError{Reason: "the API server is away"}
+	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, missing *sync.Map) {
+		missing.Store("A/1", &WaitError{Reason: "the API server is away"})
 		o.tell(Told{Rejected: []string{"A/2"}, Good: "A/1"})
 		update(module("p", "A/2"))
 		const refused = "another replica has rolled it back; it is tried when the file changes, or on SIGHUP of the replica that leads; the last good module, sha256:A/1, does not run either: "
 		expectStatus(t, c, "p failed  "+refused+"the API server is away")
-		missing["A/1"] = errors.New("it is not there")
+		missing.Store("A/1", errors.New("it is not there"))
 		time.Sleep(2 * time.Second) // fake time
 		synctest.Wait()
 		expectStatus(t, c, "p failed  "+refused+"it is not there")
@@ -180,7 +184,7 @@ func TestALastGoodModuleThatIsNotKeptIsTold(t *testing.T) {
 		if w.counters["kept p A/1"] != asked {
 			t.Error("it is asked for again and again")
 		}
-		delete(missing, "A/1")
+		missing.Delete("A/1")
 		c.RetryRefused()
 		synctest.Wait()
 		if s, _ := c.Status("p"); s.Digest != "A/1" || !strings.HasPrefix(s.LastError, "rolled back to revision") {
