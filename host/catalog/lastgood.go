@@ -93,7 +93,6 @@ func (s *supervisor[G]) startKept(ctx context.Context, m *Module, digest string)
 	if err != nil {
 		return err
 	}
-	s.c.Logger.Warn("starting the last good module, since that of the directory does not run", "plugin", s.name, "digest", digest)
 	kept := &Module{Name: s.name, Digest: digest, Size: int64(len(bytes)), Policy: m.Policy, Read: func() ([]byte, error) { return bytes, nil }}
 	guest, err := s.loadGuest(ctx, kept)
 	if err != nil {
@@ -105,6 +104,7 @@ func (s *supervisor[G]) startKept(ctx context.Context, m *Module, digest string)
 		s.free(r)
 		return err
 	}
+	s.c.Logger.Warn("the last good module runs, since that of the directory cannot", "plugin", s.name, "digest", digest)
 	return nil
 }
 

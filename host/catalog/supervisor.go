@@ -258,31 +258,6 @@ func (s *supervisor[G]) loadGuest(ctx context.Context, m *Module) (G, error) {
 	return s.c.Loader.Load(ctx, m)
 }
 
-func (s *supervisor[G]) newRevision(m *Module, guest G) *Revision[G] {
-	s.number++
-	manifest := guest.Manifest()
-	return &Revision[G]{
-		Revision: events.Revision{Plugin: s.name, Number: s.number, Version: manifest.Version, Digest: m.Digest},
-		Policy:   m.Policy, Manifest: manifest, Guest: guest,
-	}
-}
-
-// withPolicy returns a revision of the same code under a policy: r itself if it
-// has that policy.
-func (s *supervisor[G]) withPolicy(ctx context.Context, r *Revision[G], policy config.Policy) (*Revision[G], error) {
-	if r.Policy.Equal(policy) {
-		return r, nil
-	}
-	m := &Module{Name: s.name, Digest: r.Digest, Policy: policy}
-	guest, err := s.c.Loader.WithPolicy(ctx, r.Guest, m)
-	if err != nil {
-		return nil, err
-	}
-	again := s.newRevision(m, guest)
-	again.Proven = r.Proven
-	return again, nil
-}
-
 // replace starts a revision in place of the running one. Its probation begins
 // now, however long it has waited, and its number becomes the highest.
 func (s *supervisor[G]) replace(ctx context.Context, r *Revision[G]) error {

@@ -77,8 +77,8 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 	if size > limit {
 		return r, nil // wasm is not the whole file
 	}
-	if packed := lastgood.Pack(wasm); packed.FitsSecret() != nil {
-		r.NotKept = packed.FitsSecret().Error() + ": when all pods of the host are replaced, only a cacheDir that lasts has it"
+	if large := lastgood.Pack(wasm).FitsSecret(); large != nil {
+		r.NotKept = large.Error() + ": when all pods of the host are replaced, only a cacheDir that lasts has it"
 	}
 	if err := r.load(ctx, wasm, o); err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)
