@@ -45,7 +45,7 @@ func newKept(c config.Config, secrets corev1client.SecretsGetter, namespace stri
 		directory: lastgood.Directory{ // of these replicas: other hosts may have the same cache, and plugins of the same names
 			Path: filepath.Join(c.CacheDir, "thole-modules", namespace+"."+c.LeaderElection.ResourceName), MaxModule: most,
 		},
-		secrets: lastgood.Secrets{Client: secrets, Namespace: namespace, Prefix: c.LeaderElection.ResourceName + "-last-good-", MaxModule: most},
+		secrets: lastgood.Secrets{Client: secrets, Namespace: namespace, Prefix: c.LeaderElection.LastGoodSecrets(), MaxModule: most},
 		logger:  logger, unsaved: map[string]error{}, shared: map[string]sharing{}, gone: map[string]time.Time{},
 	}
 	if c.CacheDir != "" {

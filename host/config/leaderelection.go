@@ -31,6 +31,10 @@ type LeaderElection struct {
 	Shards int `json:"shards,omitempty"`
 }
 
+// LastGoodSecrets is the beginning of the names of the Secrets with the last good modules, which end
+// with the names of the plugins.
+func (l LeaderElection) LastGoodSecrets() string { return l.ResourceName + "-last-good-" }
+
 // maxShards bounds the requests for Leases that are renewed.
 const maxShards = 64
 

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,6 +60,8 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
 	host := allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained, Local: o.Host.InNamespaces()}, namespaces, resources, secrets...)
 	host = append(host, rights.WebhookRules(r.manifest, resources)...)
+	leases := o.Host.LeaderElection
+	host = append(host, rights.LastGoodRules(cmp.Or(leases.ResourceNamespace, o.HostAccount.Namespace), leases.LastGoodSecrets()+r.Name)...)
 	host = append(host, receiveRules(r.manifest, host)...)
 	slices.SortStableFunc(host, func(a, b rights.Rule) int { return strings.Compare(a.Namespace, b.Namespace) })
 	y.rolesOf(o.HostAccount, "thole-host:"+name, host)

@@ -161,7 +161,8 @@ func TestPrintedRolesAreEnoughAndEachIsNeeded(t *testing.T) {
 		}
 		rules := map[string][]rights.Rule{
 			"thole:":      o.Policy.Allow.AccountRules(r.manifest, nil, resourcesOf(r.resources)),
-			"thole-host:": o.Policy.Allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained}, nil, resourcesOf(r.resources)),
+			"thole-host:": append(o.Policy.Allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained}, nil, resourcesOf(r.resources)),
+				rights.LastGoodRules(hostRobot.Namespace, "thole-last-good-p")...),
 		}
 		accounts := map[string]rights.Account{"thole:": o.Account, "thole-host:": hostRobot}
 		for of, account := range accounts {
