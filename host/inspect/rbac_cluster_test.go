@@ -160,7 +160,7 @@ func TestPrintedRolesAreEnoughAndEachIsNeeded(t *testing.T) {
 			s.apply(t, one)
 		}
 		rules := map[string][]rights.Rule{
-			"thole:":      o.Policy.Allow.AccountRules(r.manifest, nil, resourcesOf(r.resources)),
+			"thole:": o.Policy.Allow.AccountRules(r.manifest, nil, resourcesOf(r.resources)),
 			"thole-host:": append(o.Policy.Allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained}, nil, resourcesOf(r.resources)),
 				rights.LastGoodRules(hostRobot.Namespace, "thole-last-good-p")...),
 		}

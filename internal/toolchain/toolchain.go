@@ -171,7 +171,7 @@ func (c Compiler) otherCompiler(ctx context.Context, said string) string {
 	if !c.IsTinyGo() || missing == nil || (Compiler{}).command(ctx, "list", "-find", missing[1]).Run() != nil {
 		return ""
 	}
-	return "\nTinyGo has no package " + missing[1] + ", so this plugin needs standard Go: thole build --go; " +
+	return "\nTinyGo has no package " + missing[1] + ", so this plugin needs standard Go: thole build --go, or thole dev --go; " +
 		"or leave out what imports it, such as k8s.io/api, of whose types sdk/kubernetes has some for TinyGo"
 }
 

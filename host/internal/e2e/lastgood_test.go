@@ -4,9 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,5 +123,44 @@ func (d *drained) tamper(name string, module []byte) {
 	body, _ := json.Marshal(map[string]any{"data": map[string]string{"module.wasm.gz": base64.StdEncoding.EncodeToString(lastgood.Pack(module))}})
 	if _, err := clients.CoreV1().Secrets(d.ns).Patch(d.t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
 		d.t.Fatal(err)
+	}
+}
+
+// TestSoakTheLastGoodModuleOutlivesTheReplicas ends both replicas at some time after a bad module has
+// replaced the good one: before it is loaded, during its probation, between the rollback of one
+// replica and that of the other, and after both. Whatever the directory holds afterwards, the plugin is
+// never without a revision, and is served by the good one once the bad one cannot be loaded.
+func TestSoakTheLastGoodModuleOutlivesTheReplicas(t *testing.T) {
+	t.Parallel()
+	d := &drained{reloaded: newReloadedDirectory(t)}
+	random, rounds := rand.New(rand.NewPCG(soakSeed(t), 0)), 2
+	if os.Getenv("SOAK") != "" {
+		rounds = 20
+	}
+	d.start()
+	p, good := d.dir.plugins[1], *d.dir.plugins[1]
+	d.expectServedBy(t, &good)
+	name := "thole-last-good-" + soakName(1)
+	await.Until(t, "the module is in a Secret", func() bool { return d.secret(name) != nil })
+
+	upTo := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
+	broken := func() { replaceFile(t, d.dir.file(p), d.good[:random.IntN(len(d.good))]) }
+	for i := range rounds {
+		d.dir.replace(p, d.dir.modules.trap)
+		upTo(5 * time.Second)
+		kill, meanwhile := random.IntN(2) == 0, func() {}
+		if random.IntN(2) == 0 {
+			meanwhile = broken
+		}
+		d.replace(kill, meanwhile)
+		upTo(3 * time.Second)
+		d.expect(fmt.Sprintf("something runs in round %d", i), "", "running", "quarantined", "degraded", "standby")
+		broken()
+		d.replace(random.IntN(2) == 0, func() {})
+		d.expect(fmt.Sprintf("the last good module in round %d", i), "", "degraded", "standby")
+		d.expectServedBy(t, &good)
+		replaceFile(t, d.dir.file(p), d.good)
+		d.expect(fmt.Sprintf("the good module of the directory in round %d", i), "", "running", "standby")
+		d.expectServedBy(t, &good)
 	}
 }
