@@ -145,7 +145,6 @@ func (c *Controller) fields(f *fields) {
 	pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
 	objects(f, "scans", MaxScans, &c.Scans, (*Scan).fields)
 	objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
-	f.boolean("cloudEvents", &c.CloudEvents)
 	objects(f, "receives", MaxReceives, &c.Receives, (*Receive).fields)
 	objects(f, "gauges", MaxGauges, &c.Gauges, (*Gauge).fields)
 	f.duration("timeout", &c.Timeout)
@@ -155,6 +154,7 @@ func (c *Controller) fields(f *fields) {
 	texts(f, "validate", maxOperations, &c.Validate)
 	texts(f, "mutate", maxOperations, &c.Mutate)
 	f.boolean("convert", &c.Convert)
+	f.sections(&c.Sections)
 }
 
 func (w *Followed) fields(f *fields) {

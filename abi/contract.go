@@ -198,10 +198,10 @@ const (
 	// of these names.
 	FeatureAdmission  = "admission"
 	FeatureConversion = "conversion" // convert of a controller and the export convert
-	// FeatureCloudEvents is the feature of [Controller.CloudEvents] and [Controller.Receives], and of
-	// [Request.Signals] that are received events.
-	FeatureCloudEvents = "cloudevents"
-	FeaturePolling     = "polling" // pollInterval of for, owns, reads and watches
+	// FeatureReceives is the feature of [Controller.Receives], and of [Request.Signals] that are
+	// received events.
+	FeatureReceives = "receives"
+	FeaturePolling  = "polling" // pollInterval of for, owns, reads and watches
 	// FeatureScans is the feature of [Controller.Scans], the export scan, and of [Request.Signals]
 	// that are of a scan.
 	FeatureScans  = "scans"
@@ -217,7 +217,7 @@ const (
 func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons,
-		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureCloudEvents, FeaturePolling, FeatureScans, FeatureGauges,
+		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling, FeatureScans, FeatureGauges,
 		FeatureChildren, FeaturePrune,
 	}
 }

@@ -22,6 +22,8 @@ type fields struct {
 	// while encoding.
 	member string
 	more   bool // there is a next member, or there may be one after the one that was read
+	// rest is set by an entry that takes the members which are in no other one. Only within [fields.members].
+	rest *[]Section
 	// names, if set, collects the names of the entries. Nothing is written then.
 	names *[]string
 }
@@ -47,8 +49,13 @@ func (f *fields) value(list func(*fields)) {
 func (f *fields) members(list func(*fields)) {
 	for f.next(f.r.FirstMember()); f.more; {
 		start := f.r.Pos()
+		f.rest = nil
 		if list(f); f.r.Pos() == start { // no entry has the name
-			f.unknown(list)
+			if f.rest != nil {
+				f.section(f.rest)
+			} else {
+				f.unknown(list)
+			}
 			f.member = ""
 		}
 	}

@@ -37,8 +37,7 @@ type Controller struct {
 	Daemon        *Daemon     // a daemon of each object; nil: none; feature [FeatureDaemons]
 	Scans         []Scan      // functions that find the objects to run, with distinct names; feature [FeatureScans]
 	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
-	CloudEvents   bool        // the host publishes each change of a primary and the end of each run; feature [FeatureCloudEvents]
-	Receives      []Receive   // events from outside that make primaries run; feature [FeatureCloudEvents]
+	Receives      []Receive   // events from outside that make primaries run; feature [FeatureReceives]
 	Gauges        []Gauge     // fields by whose values the host counts the primaries; feature [FeatureGauges]
 	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
 	Concurrency   int         // concurrent calls of this controller; 0 means the host's default
@@ -48,6 +47,8 @@ type Controller struct {
 	Validate []Operation // of the primary kind, distinct: [ExportValidate] reviews them; feature [FeatureAdmission]
 	Mutate   []Operation // of the primary kind, distinct, without [OperationDelete]: [ExportMutate] is given them; feature [FeatureAdmission]
 	Convert  bool        // [ExportConvert] converts the primary kind, a custom resource, between its versions; feature [FeatureConversion]
+
+	Sections []Section `json:"-"` // of capabilities, by distinct names; members beside the others
 }
 
 // Followed is a kind, and which of its objects a controller follows. It needs

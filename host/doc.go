@@ -17,8 +17,7 @@
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account, and who sends
 // requests to the host), certificates (those that the host serves TLS with), egress
-// (the HTTP requests of plugins), cloudevents (what happens to objects, for
-// receivers outside), receive (events from outside), election (which replica of the
+// (the HTTP requests of plugins), receive (events from outside), election (which replica of the
 // host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), status (what operators see of plugins and objects: /plugins and the page
@@ -28,4 +27,33 @@
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
 // replicas.go and told.go catalog and election, webhooks.go webhook and runner, received.go receive and runner,
 // secure.go access and certificates to serve.
+//
+// # Capabilities
+//
+// What a plausible user does without is a capability, in a folder of host/with with all that is its own. The
+// stages do not know it: they have hooks, and with.Capability joins a capability to them. The list in
+// host/with/standard is what thole has, in the order in which hooks are called. A host is built without a
+// capability by removing its line, and refuses plugins and policies that name it.
+//
+// This is how one is made; host/with/cloudevents is an example.
+//
+//  1. abi/<name> has what hosts and guests share: the constant Name, which is that of its section in the
+//     controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that is not
+//     null: see abi.Controller.Section. The page stands in the table of abi/SPEC.md.
+//  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
+//     (Check), what a policy may have (Policy, a struct with JSON tags that implements
+//     config.PolicySection), the row of thole inspect (Title, Describe), and what it does in a host (New).
+//  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
+//     with a plugin by their first label, and returns a runner.Capability. That returns a part for each
+//     plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
+//     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when
+//     it is called, by which goroutine, and whether it may block. State is what the functions of a part
+//     share: nothing is global, nothing is registered in init.
+//  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
+//     the pod of the host. Constants whose names begin with event and reason have their names, with a comment
+//     each: docs/reference is generated from them, and from the metrics.
+//  5. host/with/standard has the line, and sdk what authors write, which adds the section to the manifest.
+//
+// host/internal/deptest keeps the walls: no package but the list imports a capability, the core has none of
+// its names, in code or in tests, and all of the host is built without each of them.
 package host

@@ -25,6 +25,7 @@ import (
 	"github.com/thole-dev/thole/host/source"
 	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/with"
 )
 
 // Environment is what the process provides to a host.
@@ -47,6 +48,8 @@ type Environment struct {
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
 	// the manifest asks for.
 	AllowRequested bool
+	// Capabilities are what the host can do beside its core.
+	Capabilities with.List
 }
 
 // Host runs plugins against one cluster.
@@ -83,6 +86,7 @@ type Host struct {
 // nothing is left behind if it fails.
 func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err error) {
 	c = c.WithDefaults()
+	c.Sections = env.Capabilities.Policies()
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -110,6 +114,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		CacheBytes:  uint64(c.CacheMiB) << 20,
 		Compiler:    env.Compiler,
 		MemoryBytes: uint64(c.GuestMemoryMiB) << 20,
+		Sections:    env.Capabilities.Checks(),
 		Metrics:     func(plugin string) sandbox.Metrics { return h.metrics.Plugin(plugin) },
 		Logger:      h.logger.Named("sandbox"),
 	}); err != nil {
@@ -138,6 +143,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
+		Capabilities: env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}),
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
 		Loader:    loader{h.sandbox, h.replicas.keep},
@@ -190,7 +196,7 @@ func (h *Host) RetryRefused() {
 func (h *Host) Run(ctx context.Context) error {
 	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
 	defer h.close(context.WithoutCancel(ctx))
-	defer h.runner.WaitPublished()
+	defer h.runner.WaitCapabilities()
 	// The Leases are given up when nothing writes any more.
 	elect, giveUp := context.WithCancel(telemetry.WithLogger(context.WithoutCancel(ctx), h.logger.Named("client-go")))
 	var electing sync.WaitGroup

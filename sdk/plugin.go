@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -217,8 +218,8 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	if len(c.HTTP) > 0 {
 		guest.Feature(abi.FeatureHTTP)
 	}
-	if c.CloudEvents || len(c.Receives) > 0 {
-		guest.Feature(abi.FeatureCloudEvents)
+	if len(c.Receives) > 0 {
+		guest.Feature(abi.FeatureReceives)
 	}
 	if c.Changes != "" || c.Gone != nil {
 		guest.Feature(abi.FeatureChanges)
@@ -227,6 +228,9 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 		guest.Feature(abi.FeatureChildren)
 	}
 	manifest := c.manifest()
+	if c.CloudEvents {
+		manifest.Sections = append(manifest.Sections, abi.Section{Name: cloudevents.Name, Value: []byte("true")})
+	}
 	if len(c.Timers) > 0 {
 		manifest.Timers = timersOf(c.Timers)
 	}
@@ -268,7 +272,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
 		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
-		CloudEvents: c.CloudEvents, Receives: c.Receives, Gauges: c.Gauges,
+		Receives: c.Receives, Gauges: c.Gauges,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

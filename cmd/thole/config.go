@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 func configCommand() *cobra.Command {
@@ -87,8 +88,9 @@ func printYAML(cmd *cobra.Command, value any) error {
 // given by flags over it. The configuration is valid once its defaults are
 // filled in, which is left to its user: thole dev has some of its own.
 func hostConfig(file string, setFlags func(*config.Config)) (c config.Config, err error) {
+	c.Sections = standard.Capabilities().Policies()
 	if file != "" {
-		if c, err = config.Read(file); err != nil {
+		if c, err = config.Read(file, c.Sections...); err != nil {
 			return c, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/cmd/thole/internal/devloop"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // devFlags are the flags of thole dev.
@@ -121,7 +122,7 @@ func (f *devFlags) complete(cmd *cobra.Command) (err error) {
 		override(cmd, "listen", &c.Listen, f.listen)
 		override(cmd, "namespace", &c.Namespace, f.namespace)
 	})
-	f.Version, f.Compiler = version, compiler
+	f.Version, f.Compiler, f.Capabilities = version, compiler, standard.Capabilities()
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // inspectFlags are the flags of thole inspect.
@@ -72,7 +73,7 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 }
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {
-	o.Compiler = compiler
+	o.Compiler, o.Sections, o.Rows = compiler, standard.Capabilities().Checks(), standard.Capabilities().Rows()
 	o.Host, err = hostConfig(f.configFile, func(c *config.Config) { c.Plugins = noDirectory })
 	if o.ReadPolicy = o.Host.WithDefaults().ReadUnbounded; f.configFile != "" {
 		o.ReadPolicy = o.Host.WithDefaults().ReadPolicy

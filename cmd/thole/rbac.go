@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // rbacFlags are the flags of thole rbac.
@@ -76,7 +77,7 @@ func (f *rbacFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return misuse(cmd, err)
 	}
-	load := inspect.Options{Host: o.Host, Compiler: compiler}
+	load := inspect.Options{Host: o.Host, Compiler: compiler, Sections: standard.Capabilities().Checks()}
 	if f.kubeconfig != "" {
 		if load.Cluster, err = kubeconfig.Load(f.kubeconfig); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // runFlags are the flags of thole run. Those that are set win over the file
@@ -106,7 +107,7 @@ func serve(cmd *cobra.Command, config config.Config, cluster *rest.Config, logge
 	defer signal.Stop(hangups)
 	h, err := host.New(cmd.Context(), config, host.Environment{
 		Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger),
-		Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler,
+		Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler, Capabilities: standard.Capabilities(),
 	})
 	if err != nil {
 		return err

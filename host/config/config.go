@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -88,6 +89,10 @@ type Config struct {
 	// comes from an image, for example. Each is what the file would have. Of a plugin that is here no
 	// file is taken. They are bounded by the rest of the configuration, as a file is.
 	Policies map[string]json.RawMessage `json:"policies,omitempty"`
+
+	// Sections are the fields that capabilities have in policies. They are those of the program, and of
+	// no file.
+	Sections []Section `json:"-"`
 }
 
 // Allow is the ceiling of the policy files. Whoever may write to the plugin
@@ -141,6 +146,14 @@ func (c *Config) checkVersion(written map[string]any) error {
 	return nil
 }
 
+func (c *Config) schema() schema {
+	return schema{fieldsOf(reflect.TypeFor[Config](), ""), policyFields(c.Sections), "the policy of a plugin"}
+}
+
+func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) []error {
+	return unmarshal(asJSON, c, known, written)
+}
+
 // numbers returns the numbers of the configuration with their defaults and
 // ranges. GuestMemoryMiB has no fixed default: 0 lets the sandbox measure.
 func (c *Config) numbers() []number {
@@ -152,8 +165,9 @@ func (c *Config) numbers() []number {
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
-// not name the directory of the plugins. YAML aliases are not supported.
-func Read(path string) (c Config, err error) {
+// not name the directory of the plugins. YAML aliases are not supported. The sections are those that
+// policies may have.
+func Read(path string, sections ...Section) (c Config, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
@@ -163,11 +177,12 @@ func Read(path string) (c Config, err error) {
 	if err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
+	c.Sections = sections
 	if err = decode(text, &c); err == nil {
 		err = joined(c.WithDefaults().problems())
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("read configuration %s: %w", path, err)
+		return Config{Sections: sections}, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	return c, nil
 }

@@ -41,8 +41,11 @@ func (d *Duration) UnmarshalText(text []byte) (err error) {
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// document is a *Config or a *Policy.
+// document is a *Config or a [policyFile].
 type document interface {
+	schema() schema
+	// unmarshal stores JSON in the document, as the function of that name does.
+	unmarshal(asJSON []byte, known schema, written map[string]any) []error
 	numbers() []number
 	// checkVersion returns an error if what is written has a version of another schema.
 	checkVersion(written map[string]any) error
@@ -58,17 +61,17 @@ func decode(text []byte, into document) error {
 	}
 	var written map[string]any
 	if json.Unmarshal(asJSON, &written) != nil {
-		return errors.New(expected(reflect.TypeOf(into).Elem()))
+		return errors.New(mappingOf(into.schema().fields))
 	}
 	if err := into.checkVersion(written); err != nil {
 		return err
 	}
-	known := fieldsOf(reflect.TypeOf(into).Elem(), "")
-	problems := slices.Concat(emptyValues(known, written), misshapenEntries(known, written))
+	known := into.schema()
+	problems := slices.Concat(emptyValues(known.fields, written), misshapenEntries(known.fields, written))
 	if asJSON, err = withoutRemoved(asJSON, written, problems); err != nil {
 		return err
 	}
-	problems = append(problems, unmarshal(asJSON, into, known, written)...)
+	problems = append(problems, into.unmarshal(asJSON, known, written)...)
 	for _, n := range into.numbers() {
 		if value := valueAt(written, n.path); value != nil && n.value == 0 {
 			problems = append(problems, fmt.Errorf("%w; remove it for the default", n.validate()))
@@ -88,7 +91,7 @@ func withoutRemoved(asJSON []byte, written map[string]any, problems []error) ([]
 
 // unmarshal stores JSON in a struct and returns an error for every unknown
 // field and every value of a wrong type; these it removes from written.
-func unmarshal(asJSON []byte, into any, known fields, written map[string]any) (problems []error) {
+func unmarshal(asJSON []byte, into any, known schema, written map[string]any) (problems []error) {
 	for {
 		unknown, err := strictjson.UnmarshalStrict(asJSON, into)
 		for _, e := range unknown {
@@ -100,12 +103,12 @@ func unmarshal(asJSON []byte, into any, known fields, written map[string]any) (p
 			return problems
 		}
 		wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-		if !ok || known[wrong.Field] == nil {
+		if !ok || known.fields[wrong.Field] == nil {
 			return append(problems, err)
 		}
 		// The decoder reports one wrong type at a time: without this value it
 		// reports the next one.
-		problems = append(problems, wrongType(wrong.Field, known, written))
+		problems = append(problems, wrongType(wrong.Field, known.fields, written))
 		unstructured.RemoveNestedField(written, split(wrong.Field)...)
 		if asJSON, err = json.Marshal(written); err != nil {
 			return append(problems, err)
@@ -172,16 +175,23 @@ type fields map[string]reflect.Type
 func fieldsOf(t reflect.Type, prefix string) fields {
 	all := fields{}
 	for f := range t.Fields() {
-		if !f.IsExported() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "-" {
 			continue
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		all[prefix+name] = f.Type
 		if isMapping(f.Type) {
 			maps.Copy(all, fieldsOf(valueType(f.Type), prefix+name+"."))
 		}
 	}
 	return all
+}
+
+// schema is what a document may have.
+type schema struct {
+	fields
+	other     fields // of the other document of this package
+	otherName string // of that document, for people
 }
 
 func (f fields) paths() []string { return slices.Sorted(maps.Keys(f)) }
@@ -202,13 +212,18 @@ func valueType(t reflect.Type) reflect.Type {
 	return t
 }
 
+// mappingOf describes how a value with these fields is written.
+func mappingOf(known fields) string {
+	return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", known.paths()[0])
+}
+
 // expected describes how a value of a type is written in a file.
 func expected(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case isMapping(t):
-		return fmt.Sprintf("must be a mapping of fields, such as {%s: ...}", fieldsOf(valueType(t), "").paths()[0])
-	case kind == reflect.Map && entryTypes[t.Elem()] != "":
-		return "must be a mapping from plugins to lists of entries, " + entryTypes[t.Elem()]
+		return mappingOf(fieldsOf(valueType(t), ""))
+	case kind == reflect.Map && entryExample(t.Elem()) != "":
+		return "must be a mapping from plugins to lists of entries, " + entryExample(t.Elem())
 	case t == reflect.TypeFor[map[string][]string]():
 		return "must be a mapping from plugins to lists of service accounts, such as {name: [NAMESPACE/NAME]}"
 	case t == reflect.TypeFor[map[string]json.RawMessage]():
@@ -311,14 +326,14 @@ func emptyValues(known fields, written map[string]any) (problems []error) {
 
 // unknownField returns the error of a field that does not exist, with the one
 // that was probably meant.
-func unknownField(path string, known fields, written map[string]any) error {
+func unknownField(path string, known schema, written map[string]any) error {
 	text := "unknown field " + rawjson.Quote(path)
-	if end := strings.LastIndex(path, "."); end > 0 && known[path] != nil { // written as one key
+	if end := strings.LastIndex(path, "."); end > 0 && known.fields[path] != nil { // written as one key
 		return fmt.Errorf("%s: %s belongs below %s", text, path[end+1:], path[:end])
 	}
 	parent, name := "", path // the name may have dots
 	for _, p := range known.paths() {
-		if _, ok := valueAt(written, p).(map[string]any); ok && isMapping(known[p]) && strings.HasPrefix(path, p+".") {
+		if _, ok := valueAt(written, p).(map[string]any); ok && isMapping(known.fields[p]) && strings.HasPrefix(path, p+".") {
 			parent, name = p+".", path[len(p)+1:]
 		}
 	}
@@ -329,7 +344,7 @@ func unknownField(path string, known fields, written map[string]any) error {
 		}
 	}
 	near, ok := rawjson.Nearest(name, siblings)
-	file := otherFile(path, known)
+	file := known.otherFile(path)
 	switch sameWord := ok && (strings.HasPrefix(near, name) || strings.HasPrefix(name, near)); {
 	case sameWord && file != "":
 		return fmt.Errorf("%s, did you mean %q? %s belongs in %s", text, parent+near, path, file)
@@ -349,15 +364,11 @@ func unknownField(path string, known fields, written map[string]any) error {
 	return fmt.Errorf("%s; known there are %s", text, strings.Join(siblings, ", "))
 }
 
-// otherFile returns the file that a field belongs in which a policy does not have and the configuration
-// does, or the other way round; "" for any other field, and for one that belongs elsewhere in the same file.
-func otherFile(path string, known fields) string {
-	switch {
-	case known[path] != nil, slices.ContainsFunc(known.paths(), func(p string) bool { return strings.HasSuffix(p, "."+path) }):
-	case fieldsOf(reflect.TypeFor[Config](), "")[path] != nil:
-		return "the file of --config"
-	case fieldsOf(reflect.TypeFor[Policy](), "")[path] != nil:
-		return "the policy of a plugin"
+// otherFile returns the document that a field belongs in which this one does not have; "" for any other
+// field, and for one that belongs elsewhere in this document.
+func (s schema) otherFile(path string) string {
+	if s.other[path] == nil || s.fields[path] != nil || slices.ContainsFunc(s.paths(), func(p string) bool { return strings.HasSuffix(p, "."+path) }) {
+		return ""
 	}
-	return ""
+	return s.otherName
 }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // wantDecodeError decodes every text as a configuration and compares the whole
@@ -64,9 +66,9 @@ func TestValueOfWrongTypeIsRefusedWithTheExpectedOne(t *testing.T) {
 		"limits: 3":                          "limits: Invalid value: 3: must be a mapping of fields, such as {churnMiB: ...}",
 		"limits: [fuel]":                     `limits: Invalid value: ["fuel"]: must be a mapping of fields, such as {churnMiB: ...}`,
 		"allow: x":                           `allow: Invalid value: "x": must be a mapping of fields, such as {entries: ...}`,
-		"allow: {entries: x}":                `allow.entries: Invalid value: "x": must be a mapping from plugins to lists of entries, ` + anEntry,
-		"allow: {entries: {a: b}}":           `allow.entries[a]: Invalid value: "b": must be a list of entries, ` + anEntry,
-		"allow: {entries: {a: [b]}}":         `allow.entries[a][0]: Invalid value: "b": must be an entry, ` + anEntry,
+		"allow: {entries: x}":                `allow.entries: Invalid value: "x": must be a mapping from plugins to lists of entries, ` + rights.Entries{}.EntryExample(),
+		"allow: {entries: {a: b}}":           `allow.entries[a]: Invalid value: "b": must be a list of entries, ` + rights.Entries{}.EntryExample(),
+		"allow: {entries: {a: [b]}}":         `allow.entries[a][0]: Invalid value: "b": must be an entry, ` + rights.Entries{}.EntryExample(),
 		"listen: 8080":                       "listen: Invalid value: 8080: must be text: write it in quotes",
 		"dryRun: 1":                          "dryRun: Invalid value: 1: must be true or false, without quotes",
 		"dryRun: " + strings.Repeat("x", 60): "dryRun: Invalid value: must be true or false, without quotes",
@@ -120,7 +122,7 @@ func TestAliasesAreNotExpanded(t *testing.T) {
 		alias := fmt.Sprintf("*a%d", i)
 		text += fmt.Sprintf("  a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(alias+",", 10), ","))
 	}
-	err := decode([]byte(text), &Policy{})
+	err := decode([]byte(text), policyFile{&Policy{}, nil})
 	wantProblems(t, err, "not valid YAML: line 3: aliases such as *a0 are not supported")
 }
 

@@ -10,26 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi/rawjson"
-	"github.com/thole-dev/thole/host/cloudevents"
-	"github.com/thole-dev/thole/host/egress"
-	"github.com/thole-dev/thole/host/rights"
 )
 
 // This file checks how entries and matchConditions are written, which the decoder would report
 // without saying where.
-
-const (
-	anEntry   = "such as {groups: [''], kinds: [ConfigMap], verbs: [get, list, watch], namespaces: [a]}"
-	aHTTPHost = "such as {host: api.example.com, methods: [GET, POST]}"
-	aSink     = "such as {url: 'https://events.example.com/in', mode: batch}"
-)
-
-// entryTypes are the types of lists of entries, with an example of an entry.
-var entryTypes = map[reflect.Type]string{
-	reflect.TypeFor[rights.Entries]():    anEntry,
-	reflect.TypeFor[egress.Entries]():    aHTTPHost,
-	reflect.TypeFor[cloudevents.Sinks](): aSink,
-}
 
 // misshapenEntries returns an error for everything in the entries and matchConditions of a file
 // that is not written as they are. Those it removes.
@@ -38,9 +22,9 @@ func misshapenEntries(known fields, written map[string]any) (problems []error) {
 		var found []error
 		value, t := valueAt(written, path), known[path]
 		switch {
-		case entryTypes[t] != "":
+		case entryExample(t) != "":
 			found = entriesShape(field.NewPath(path), t, value)
-		case t.Kind() == reflect.Map && entryTypes[t.Elem()] != "":
+		case t.Kind() == reflect.Map && entryExample(t.Elem()) != "":
 			byPlugin, _ := value.(map[string]any) // else the decoder reports it
 			for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
 				found = append(found, entriesShape(field.NewPath(path).Key(plugin), t.Elem(), byPlugin[plugin])...)
@@ -60,10 +44,10 @@ func misshapenEntries(known fields, written map[string]any) (problems []error) {
 func entriesShape(at *field.Path, t reflect.Type, value any) (problems []error) {
 	list, ok := value.([]any)
 	if value != nil && !ok {
-		return []error{field.TypeInvalid(at, shown(value), "must be a list of entries, "+entryTypes[t])}
+		return []error{field.TypeInvalid(at, shown(value), "must be a list of entries, "+entryExample(t))}
 	}
 	for i, entry := range list {
-		problems = append(problems, mappingShape(at.Index(i), t.Elem(), entry, "must be an entry, "+entryTypes[t])...)
+		problems = append(problems, mappingShape(at.Index(i), t.Elem(), entry, "must be an entry, "+entryExample(t))...)
 	}
 	return problems
 }

@@ -36,7 +36,13 @@ func (a Allow) httpCeilingProblems(plugin string, p *Policy) (problems []error) 
 	if problems = p.HTTP.Problems(at); problems != nil {
 		return problems
 	}
-	for i, e := range p.HTTP {
+	return a.HTTPProblems(at, plugin, p.HTTP)
+}
+
+// HTTPProblems returns an error for every entry that is more than the configuration allows the plugin. The
+// entries have been checked, and at is the path of their list.
+func (a Allow) HTTPProblems(at *field.Path, plugin string, entries egress.Entries) (problems []error) {
+	for i, e := range entries {
 		if !a.coversHTTP(plugin, e) {
 			problems = append(problems, field.Forbidden(at.Index(i), "the host's configuration does not allow this much to the plugin: "+
 				"remove it, or have it allowed in the file of --config: "+Needs{HTTP: egress.Entries{e}}.configText(plugin)))

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/thole-dev/thole/host/cloudevents"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -43,9 +42,6 @@ type Policy struct {
 	// declares, within limits.httpRequests and limits.httpRequestsPerSecond. The configuration
 	// must allow them too.
 	HTTP egress.Entries `json:"http,omitempty"`
-	// CloudEvents are the sinks of the events that the plugin's controllers publish. The
-	// configuration must allow requests to them too, by allow.http.
-	CloudEvents cloudevents.Settings `json:"cloudEvents,omitzero"`
 	// Webhooks lets the plugin review the requests for objects that its controllers validate or
 	// mutate, and convert those that they convert: {} with the defaults. The configuration must
 	// allow it too.
@@ -67,6 +63,9 @@ type Policy struct {
 	Limits Limits `json:"limits,omitzero"`
 	// Config is passed to the plugin with every request, as JSON.
 	Config json.RawMessage `json:"config,omitempty"`
+
+	// Sections are the fields of capabilities that are written, by their names.
+	Sections map[string]PolicySection `json:"-"`
 }
 
 // Equal reports whether both policies allow the same and pass the same bytes
@@ -120,7 +119,7 @@ func (c Config) ReadPolicy(plugin string, text []byte) (Policy, error) {
 		}
 		text, source = own, "policies."+plugin
 	}
-	err := decode(text, &p)
+	err := decode(text, policyFile{&p, c.Sections})
 	if err == nil {
 		err = c.checkCeiling(plugin, &p)
 	}
@@ -148,7 +147,7 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 	}
 	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
 	problems = append(problems, c.Allow.httpCeilingProblems(plugin, p)...)
-	problems = append(problems, c.Allow.cloudEventProblems(plugin, p)...)
+	problems = append(problems, c.Allow.sectionProblems(plugin, p)...)
 	problems = append(problems, c.checkWebhooks(plugin, p)...)
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p), p.checkLogLevel())
 	return joined(problems)

@@ -6,7 +6,7 @@ import "github.com/thole-dev/thole/host/rights"
 // valid in a policy. It is for what is printed about a plugin, and not for a host.
 func (c Config) Unbounded(plugin string, policy []byte) Config {
 	var p Policy
-	_ = decode(policy, &p) // an error is that of ReadPolicy, too
+	_ = decode(policy, policyFile{&p, c.Sections}) // an error is that of ReadPolicy, too
 	for _, n := range c.Limits.numbers() {
 		n.set(n.maximum)
 	}
@@ -25,7 +25,7 @@ func (c Config) ReadUnbounded(plugin string, text []byte) (Policy, error) {
 		return p, err
 	}
 	stated := Policy{Limits: c.Limits}
-	err = decode(text, &stated)
+	err = decode(text, policyFile{&stated, c.Sections})
 	p.Limits = stated.Limits
 	return p, err
 }

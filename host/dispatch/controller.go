@@ -41,8 +41,7 @@ type Config struct {
 	// Lease is that of the plugin; nil: this is the only replica of the host. No key is taken
 	// from the queue while another replica leads.
 	Lease Lease
-	// Publisher publishes CloudEvents, if the controller asks for it; nil: there are none.
-	Publisher Publisher
+	Hooks []Hooks // of capabilities
 	// LogLines bounds the log of the plugin, shared by its controllers; nil:
 	// unlimited.
 	LogLines Allowance
@@ -210,8 +209,6 @@ type Controller struct {
 	handling   handlingMemo
 	unanswered unanswered
 	slowUntil  atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
-
-	publishing sync.Mutex // held while the state of a primary is read for an event, and published
 
 	mu          sync.Mutex
 	keys        map[object.Key]*keyState

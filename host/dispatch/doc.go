@@ -56,6 +56,7 @@
 //	resolve.go       primaries for what comes from outside
 //	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself
+//	hooks.go         what capabilities do
 //	state.go         what is remembered of a key between its runs
 //	writeloop.go     keys that only their own writes wake, again and again
 //	breaker.go       the circuit breaker of a plugin

@@ -19,7 +19,7 @@ import (
 func newSignalled(t *testing.T) *fixture {
 	f := newFixture(t)
 	rev := f.c.revision.Load()
-	rev.Features = []string{abi.FeatureCloudEvents, abi.FeatureIndexes}
+	rev.Features = []string{abi.FeatureReceives, abi.FeatureIndexes}
 	rev.Controller.Receives = []abi.Receive{{Type: "stopped"}}
 	f.follow()
 	f.put(aWidget)

@@ -26,7 +26,7 @@ const Suspend = "reconcile.thole.dev/suspend"
 // created, updated is nil for one that was deleted, and initial is set for
 // objects that existed when the informer started.
 func (c *Controller) Observe(old, updated *object.Object, initial bool) {
-	c.publishChange(old, updated)
+	c.callChanged(old, updated)
 	switch {
 	case updated == nil:
 		c.observeGone(old, false)
@@ -45,7 +45,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 // ObserveLost handles that a primary is not there any more although nothing shows that it was
 // deleted: see Lost of [cache.Event].
 func (c *Controller) ObserveLost(o *object.Object) {
-	c.publishChange(o, nil)
+	c.callChanged(o, nil)
 	c.observeGone(o, true)
 	c.add(o.Key(), abi.ReasonPrimary)
 }
@@ -221,17 +221,17 @@ func reasonOf(old, updated *object.Object) abi.Reason {
 		return abi.ReasonPrimary
 	case old.Annotations[RequestedAt] != updated.Annotations[RequestedAt]:
 		return abi.ReasonRequest
-	case sameInput(old, updated):
+	case SameInput(old, updated):
 		return abi.ReasonStatus
 	default:
 		return abi.ReasonPrimary
 	}
 }
 
-// sameInput reports whether two versions of an object differ in nothing but
+// SameInput reports whether two versions of an object differ in nothing but
 // status and bookkeeping. A cleanup may wait for another controller to remove its
 // finalizer, or an owner.
-func sameInput(a, b *object.Object) bool {
+func SameInput(a, b *object.Object) bool {
 	return a.UID == b.UID &&
 		a.Deleting() == b.Deleting() &&
 		(!a.Deleting() || slices.Equal(a.Finalizers, b.Finalizers) && reflect.DeepEqual(a.OwnerReferences, b.OwnerReferences)) &&
@@ -242,7 +242,7 @@ func sameInput(a, b *object.Object) bool {
 
 // sameContent reports whether two versions of an object differ in nothing but
 // bookkeeping.
-func sameContent(a, b *object.Object) bool { return sameInput(a, b) && sameStatus(a.Raw, b.Raw) }
+func sameContent(a, b *object.Object) bool { return SameInput(a, b) && SameStatus(a.Raw, b.Raw) }
 
 // sameSpec compares metadata.generation where the API server maintains it, else
 // everything but metadata and status.
@@ -263,8 +263,8 @@ func spec(raw []byte) []byte {
 	return rest
 }
 
-// sameStatus reports whether two objects, as JSON, have equal status.
-func sameStatus(a, b []byte) bool {
+// SameStatus reports whether two objects, as JSON, have equal status.
+func SameStatus(a, b []byte) bool {
 	x, _ := rawjson.Lookup(a, "status")
 	y, _ := rawjson.Lookup(b, "status")
 	return bytes.Equal(x, y) || x != nil && y != nil && rawjson.Equal(x, y)

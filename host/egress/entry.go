@@ -45,6 +45,9 @@ type SecretRef = rights.SecretRef
 // Entries are what a policy allows.
 type Entries []Entry
 
+// EntryExample returns an entry as people write it.
+func (Entries) EntryExample() string { return "such as {host: api.example.com, methods: [GET, POST]}" }
+
 // Equal reports whether both are the same, in the same order.
 func (all Entries) Equal(other Entries) bool { return reflect.DeepEqual(all, other) }
 

@@ -175,14 +175,17 @@ type (
 		Plugin string
 		Level  string // of the policy; "" for the level of the host
 	}
-	// CloudEventsDropped reports that a sink did not get events: once a minute for all of a
-	// reason since then, and when the plugin has stopped or its policy has the sink no more.
-	CloudEventsDropped struct {
-		Plugin string
-		Sink   string // its name
-		Reason string // the label "reason" of thole_cloudevents_dropped_total
-		Why    string // in the words of the host alone
-		Events int    // how many
+	// Notice reports something that a capability has to report about a plugin. It states itself how it is
+	// shown.
+	Notice struct {
+		Plugin  string
+		Name    string // the field event of its line in the log
+		Warning bool   // else it is information
+		Line    string // the message of its line
+		Fields  []any  // of its line beside event and plugin: names and values in turn
+		Reason  string // of the Kubernetes Event on the pod of the host; "": there is none
+		Summary string // the message of that, after the name of the plugin
+		Details string // its end, which is cut if the message is too long
 	}
 )
 
@@ -263,22 +266,22 @@ type (
 	}
 )
 
-func (HostStarted) event()        {}
-func (HostStopped) event()        {}
-func (PluginStarted) event()      {}
-func (PluginRestored) event()     {}
-func (PluginWaiting) event()      {}
-func (PluginRefused) event()      {}
-func (PluginRolledBack) event()   {}
-func (PluginStopped) event()      {}
-func (PluginQuarantined) event()  {}
-func (PluginRecovered) event()    {}
-func (RightsMissing) event()      {}
-func (RightsGranted) event()      {}
-func (FinalizersLeft) event()     {}
-func (NoPlugins) event()          {}
-func (LogLevelSet) event()        {}
-func (CloudEventsDropped) event() {}
-func (RunEnded) event()           {}
-func (ScanEnded) event()          {}
-func (GuestLogged) event()        {}
+func (HostStarted) event()       {}
+func (HostStopped) event()       {}
+func (PluginStarted) event()     {}
+func (PluginRestored) event()    {}
+func (PluginWaiting) event()     {}
+func (PluginRefused) event()     {}
+func (PluginRolledBack) event()  {}
+func (PluginStopped) event()     {}
+func (PluginQuarantined) event() {}
+func (PluginRecovered) event()   {}
+func (RightsMissing) event()     {}
+func (RightsGranted) event()     {}
+func (FinalizersLeft) event()    {}
+func (NoPlugins) event()         {}
+func (LogLevelSet) event()       {}
+func (Notice) event()            {}
+func (RunEnded) event()          {}
+func (ScanEnded) event()         {}
+func (GuestLogged) event()       {}

@@ -23,9 +23,15 @@ type controllerRows struct {
 	rows [][]string
 }
 
+// Row is a row of what is shown of each controller, which a capability adds.
+type Row struct {
+	Title    string
+	Describe func(c *abi.Controller) string // "" for a controller that does not use the capability
+}
+
 // describe returns the rows of a controller: what it requests, and what the
 // limits of the host leave of that.
-func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controllerRows {
+func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []Row) controllerRows {
 	finalizer := ""
 	switch {
 	case c.Finalizer:
@@ -40,7 +46,7 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 	if c.Applied == abi.AppliedMemory {
 		owned = append(owned, "without "+effect.AppliedAnnotation)
 	}
-	return controllerRows{c.Name, [][]string{
+	rows := [][]string{
 		{"For", scope.Describe(c.For)},
 		{"Owns", orDash(followedList(c.Owns, owned...))},
 		{"Reads", orDash(followedList(c.Reads))},
@@ -53,14 +59,17 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits) controll
 		{"Daemon", orDash(daemon(c.Daemon))},
 		{"Scans", orDash(scans(c.Scans))},
 		{"Gauges", orDash(gauges(c.Gauges))},
-		{"CloudEvents", orDash(cloudEvents(c))},
 		{"Receives", orDash(receives(c.Receives))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
 		{"Conditions", conditions(c)},
-	}}
+	}
+	for _, row := range more {
+		rows = append(rows, []string{row.Title, orDash(row.Describe(c))})
+	}
+	return controllerRows{c.Name, rows}
 }
 
 // changes describes where the handled state of objects is kept, and whether a run comes for
@@ -103,14 +112,6 @@ func gauges(all []abi.Gauge) string {
 		texts[i] = g.Name + " of " + g.Field
 	}
 	return list(texts)
-}
-
-// cloudEvents describes what the host publishes.
-func cloudEvents(c *abi.Controller) string {
-	if !c.CloudEvents {
-		return ""
-	}
-	return "of each change and of the end of each run"
 }
 
 // receives describes events such as "com.example.stopped by index container from data.id".

@@ -52,6 +52,10 @@ type Options struct {
 	// Compiler is a program with arguments that runs [sandbox.Compiler].
 	// Without it the module is compiled in this process.
 	Compiler []string
+	// Sections checks the sections of capabilities in the manifest, see [sandbox.Config], and Rows are shown
+	// of each controller.
+	Sections map[string]func(*abi.Controller, []byte) error
+	Rows     []Row
 }
 
 // Steps of [Load] beside those of host/sandbox.
@@ -148,7 +152,7 @@ func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
 	if err != nil {
 		return err
 	}
-	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler})
+	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler, Sections: o.Sections})
 	if err != nil {
 		return err
 	}
@@ -162,7 +166,7 @@ func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
 	}
 	r.refuse(loadStep(found.Err), withAdvice(found.Err))
 	r.addModule(found.Module)
-	return r.addManifest(ctx, found.Manifest, allowed, o.Cluster)
+	return r.addManifest(ctx, found.Manifest, allowed, o)
 }
 
 // readPolicy returns the policy of the plugin: that of the file beside it, if there is one. A policy that is
@@ -231,12 +235,12 @@ func (r *Report) addModule(m *sandbox.ModuleInfo) {
 type policy = config.Policy
 
 // addManifest adds the manifest to the report, and what its controllers need.
-func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed policy, cluster *rest.Config) error {
+func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed policy, o Options) error {
 	if m == nil {
 		return nil
 	}
 	r.Manifest = abi.EncodeManifest(m)
-	resources, err := findAll(ctx, cluster, m)
+	resources, err := findAll(ctx, o.Cluster, m)
 	if err != nil {
 		return err
 	}
@@ -253,7 +257,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
 		r.Rights = append(r.Rights, rightsOf(m, c, resources))
-		rows, status := describe(m, c, allowed.Limits), statusOf(c, resources[c.For.Kind])
+		rows, status := describe(m, c, allowed.Limits, o.Rows), statusOf(c, resources[c.For.Kind])
 		rows.rows = append(rows.rows, []string{"Status", status.row()})
 		r.controllers, r.Status = append(r.controllers, rows), append(r.Status, status)
 		r.refuse(stepStart, checkConditions(c))

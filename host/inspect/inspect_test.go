@@ -237,7 +237,7 @@ func TestTwoControllersWithOneConditionAreRefused(t *testing.T) {
 func TestASelectorThatCannotBeParsedIsRefused(t *testing.T) {
 	r := &Report{Name: "p", Load: Load{OK: true}}
 	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: abi.Followed{Kind: widget, Selector: abi.Selector{LabelSelector: "a in b"}}}}}
-	if err := r.addManifest(t.Context(), m, policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
+	if err := r.addManifest(t.Context(), m, policy{Limits: config.Config{}.WithDefaults().Limits}, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	expectRefused(t, r, "start", `controller "c": example.com/v1 Widget: labelSelector "a in b"`)

@@ -136,7 +136,7 @@ allow:
 `
 	r := &Report{Name: "p", Load: Load{OK: true}}
 	o := RBACOptions{Host: config.Config{}.WithDefaults().Unbounded("p", []byte(policy)), HostAccount: hostRobot}
-	ok(t, r.addManifest(t.Context(), m, config.Policy{Limits: o.Host.Limits}, cluster))
+	ok(t, r.addManifest(t.Context(), m, config.Policy{Limits: o.Host.Limits}, Options{Cluster: cluster}))
 	var err error
 	o.Policy, err = o.Host.ReadPolicy("p", []byte(policy))
 	ok(t, err)

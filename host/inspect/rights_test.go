@@ -177,7 +177,7 @@ func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
 	report := func(c abi.Controller) *Report {
 		c.Name = "c"
 		r := &Report{Name: "p", Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return r

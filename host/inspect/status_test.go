@@ -41,7 +41,7 @@ func TestReportHasWhatTheHostWritesIntoTheStatus(t *testing.T) {
 	} {
 		c.Name = "c"
 		r := &Report{Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c.Controller}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c.Controller}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		rows := r.controllers[0].rows
@@ -69,7 +69,7 @@ func TestReportHasWhatTheSchemaLeavesOfTheStatus(t *testing.T) {
 	}
 	await.Until(t, "the schema is published, and the report has what fits it", func() bool {
 		r := &Report{Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, cluster); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, Options{Cluster: cluster}); err != nil {
 			t.Fatal(err)
 		}
 		row := r.Status[0].row()
@@ -108,7 +108,7 @@ func TestConditionsWithoutAPlaceRefuseThePlugin(t *testing.T) {
 	for kind, refused := range map[string]bool{"CronJob": true, "Job": false} {
 		c := abi.Controller{Name: "c", For: abi.Kind{APIVersion: "batch/v1", Kind: kind}.All(), Conditions: abi.Conditions{Target: "Late"}}
 		r := &Report{Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if r.Load.OK == refused || refused && (r.Load.Step != stepStart || !strings.Contains(r.Load.Error, `controller "c": conditions, for which batch/v1 CronJob has no place`)) {

@@ -49,10 +49,10 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
-		Timers:      []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
-		Scans:       []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
-		Gauges:      []abi.Gauge{{Name: "phase", Field: "status.phase"}},
-		CloudEvents: true,
+		Timers:   []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
+		Scans:    []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
+		Gauges:   []abi.Gauge{{Name: "phase", Field: "status.phase"}},
+		Sections: []abi.Section{{Name: "every", Value: []byte("3")}},
 		Receives: []abi.Receive{
 			{Type: "com.example.stopped", Resolve: &abi.Resolve{Index: "container", From: "data.id"}},
 			{Type: "com.example.started"},
@@ -64,8 +64,12 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
 		},
 	}
+	sectionOf := func(name string) func(*abi.Controller) string {
+		return func(c *abi.Controller) string { return string(c.Section(name)) }
+	}
+	rows := []Row{{"Every", sectionOf("every")}, {"None", sectionOf("none")}}
 	have := map[string]string{}
-	for _, row := range describe(&abi.Manifest{Name: "p"}, c, limits).rows {
+	for _, row := range describe(&abi.Manifest{Name: "p"}, c, limits, rows).rows {
 		have[row[0]] = row[1]
 	}
 	for name, want := range map[string]string{
@@ -77,7 +81,8 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Timers":      "probe 1m0s (first after 5s; idle for 30s; sharp), report 1h0m0s",
 		"Scans":       "due 30s, fast 1s",
 		"Gauges":      "phase of status.phase",
-		"CloudEvents": "of each change and of the end of each run",
+		"Every":       "3",
+		"None":        "-",
 		"Receives":    "com.example.stopped by index container from data.id, com.example.started by subject, of schema https://example.com/lab by subject, t of schema https://example.com/lab by subject",
 		"Timeout":     "10s, the limit; 30s is requested",
 		"Concurrency": "2",
@@ -110,17 +115,16 @@ func TestRowsHaveWhatIsFollowed(t *testing.T) {
 			c.Applied = abi.AppliedMemory
 		}
 		have := map[string]string{}
-		for _, row := range describe(m, c, config.Config{}.WithDefaults().Limits).rows {
+		for _, row := range describe(m, c, config.Config{}.WithDefaults().Limits, nil).rows {
 			have[row[0]] = row[1]
 		}
 		for name, want := range map[string]string{
-			"For":         "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
-			"Owns":        owns,
-			"Conditions":  "none: only metadata is followed",
-			"Reads":       "example.com/v1 Gadget (pollInterval 5s), v1 ConfigMap (labelSelector app=x; pollInterval 1s)",
-			"CloudEvents": "-",
-			"Receives":    "-",
-			"Watches":     "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
+			"For":        "example.com/v1 Widget (namespaces x, y; labelSelector a in (b,c); fieldSelector metadata.name=n; metadata only)",
+			"Owns":       owns,
+			"Conditions": "none: only metadata is followed",
+			"Reads":      "example.com/v1 Gadget (pollInterval 5s), v1 ConfigMap (labelSelector app=x; pollInterval 1s)",
+			"Receives":   "-",
+			"Watches":    "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
 		} {
 			if have[name] != want {
 				t.Errorf("%s: %q, want %q", name, have[name], want)
@@ -144,7 +148,7 @@ func TestTableFitsTheWidth(t *testing.T) {
 		}}}
 		m.Version = strings.Join(strings.Fields(m.Version), " ")
 		r := &Report{Name: "p", Digest: strings.Repeat("0", 64), Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), m, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, nil); err != nil {
+		if err := r.addManifest(t.Context(), m, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(r.table())) {

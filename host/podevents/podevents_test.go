@@ -108,8 +108,8 @@ func TestMessagesOnThePod(t *testing.T) {
 			`plugin "demo" fails, objects that fail wait while single runs probe it: 8 panics`,
 		},
 		{
-			events.CloudEventsDropped{Plugin: "demo", Sink: "s", Reason: "full", Why: "the buffer is full", Events: 7},
-			"Warning", "EventsDropped", `plugin "demo" dropped 7 CloudEvents for the sink s (full): the buffer is full`,
+			events.Notice{Plugin: "demo", Warning: true, Reason: "SinkFull", Summary: "dropped 7 messages for the sink s (full): ", Details: "the buffer is full"},
+			"Warning", "SinkFull", `plugin "demo" dropped 7 messages for the sink s (full): the buffer is full`,
 		},
 		{events.PluginRecovered{Revision: first}, "Normal", "PluginRecovered", `plugin "demo" runs as before`},
 		{events.PluginStopped{Plugin: "demo", Removed: true, Ran: true}, "Normal", "PluginRemoved", `plugin "demo" is removed`},
@@ -201,10 +201,10 @@ func TestOnePluginDoesNotSuppressTheEventsOfAnother(t *testing.T) {
 	}
 }
 
-func TestDroppedCloudEventsLeaveTheOtherEventsTheirAllowance(t *testing.T) {
+func TestNoticesOfCapabilitiesLeaveTheOtherEventsTheirAllowance(t *testing.T) {
 	s := observed(t, func(p *podObserver) {
 		for i := range 500 { // of 8 sinks, for an hour
-			p.Observe(events.CloudEventsDropped{Plugin: "demo", Sink: fmt.Sprint("s", i%8), Reason: "full", Events: i})
+			p.Observe(events.Notice{Plugin: "demo", Warning: true, Reason: "SinkFull", Summary: fmt.Sprintf("dropped %d messages for the sink s%d", i, i%8)})
 			time.Sleep(time.Minute / 8) // fake time
 		}
 		for i := range 5 {

@@ -2,6 +2,7 @@ package podevents
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,6 @@ const (
 	reasonNoRights    = "RightsMissing"     // it runs, and its service account or the host lacks rules
 	reasonRights      = "RightsGranted"     // Normal: it has all of them again
 	reasonFinalizers  = "FinalizersRemain"  // on objects that nobody cleans up any more
-	reasonDropped     = "EventsDropped"     // CloudEvents that a sink did not get
 )
 
 // Limits of Events on the pod. They are few, and no plugin may cause that those
@@ -52,11 +52,16 @@ func startPodObserver(sink record.EventSink, pod *corev1.ObjectReference) *podOb
 	})}
 }
 
-// spamKey returns what has one allowance. Events about sinks, which may come every minute, do not use up
-// that of the others.
+// ownReasons are the reasons of Events that are not those of capabilities.
+var ownReasons = []string{
+	reasonRuns, reasonRefused, reasonWaits, reasonRolledBack, reasonQuarantined, reasonRecovered, reasonRemoved, reasonNoRights, reasonRights, reasonFinalizers,
+}
+
+// spamKey returns what has one allowance. Events of capabilities, which may come every minute, do not use
+// up that of the others.
 func spamKey(e *corev1.Event) string {
 	key := e.Type + " " + pluginOf(e.Message)
-	if e.Reason == reasonDropped {
+	if !slices.Contains(ownReasons, e.Reason) {
 		key += " " + e.Reason
 	}
 	return key
@@ -103,8 +108,8 @@ func (p *podObserver) Observe(event events.Event) {
 		p.send(e.Plugin, normal, reasonRights, "has all rights that it needs", "", "")
 	case events.FinalizersLeft:
 		p.send(e.Plugin, warning, reasonFinalizers, leftSummary(e), leftDetails(e), leftRemedy(e))
-	case events.CloudEventsDropped:
-		p.send(e.Plugin, warning, reasonDropped, fmt.Sprintf("dropped %d CloudEvents for the sink %s (%s): ", e.Events, e.Sink, e.Reason), e.Why, "")
+	case events.Notice:
+		p.notice(e)
 	}
 }
 
@@ -118,6 +123,16 @@ func (p *podObserver) refused(e events.PluginRefused) {
 	}
 	reason := strings.TrimPrefix(e.Err.Error(), fmt.Sprintf("plugin %q: ", e.Plugin))
 	p.send(e.Plugin, corev1.EventTypeWarning, reasonRefused, "is refused at step "+e.Step+": ", reason, running)
+}
+
+func (p *podObserver) notice(e events.Notice) {
+	eventType := corev1.EventTypeNormal
+	if e.Warning {
+		eventType = corev1.EventTypeWarning
+	}
+	if e.Reason != "" {
+		p.send(e.Plugin, eventType, e.Reason, e.Summary, e.Details, "")
+	}
 }
 
 // describe names a revision for people.

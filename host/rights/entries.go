@@ -141,3 +141,8 @@ func (all Entries) Combinations() (n int) {
 	}
 	return n
 }
+
+// EntryExample returns an entry as people write it.
+func (Entries) EntryExample() string {
+	return "such as {groups: [''], kinds: [ConfigMap], verbs: [get, list, watch], namespaces: [a]}"
+}

@@ -32,7 +32,7 @@ type controller struct {
 	stopping atomic.Bool // its runs end, and no others begin
 	handlers map[followed]follower
 
-	announcer *announcer // nil: the running revision publishes no events
+	parts []ControllerPart // of the capabilities
 
 	primaries atomic.Pointer[cache.Informer] // of what the running revision reconciles
 	gauges    gauges
@@ -79,7 +79,7 @@ func (c *controller) setWorkers(n int) {
 }
 
 // startOrSwap starts a controller of a revision, or swaps a running one to it.
-func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, running *controller, newSinks bool) *controller {
+func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, running *controller) *controller {
 	next := &dispatch.Revision{
 		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
@@ -101,7 +101,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		r.removeScans(rev.Plugin, &before.Controller, m.Scans)
 	}
 	running.findShared(p)
-	running.announce(before, next, p.lead, newSinks)
+	running.swapped(before, next)
 	return running
 }
 
@@ -181,19 +181,21 @@ func memoVersion(rev *Revision) string {
 func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers int) *controller {
 	id := plugin + "/" + rev.Controller.Name
 	c := &controller{id: id, metrics: r.Metrics.Controller(id, workers)}
+	var hooks []dispatch.Hooks
+	c.parts, hooks = controllerParts(p.parts, handle{c, p.lead})
 	c.Controller = dispatch.New(dispatch.Config{
-		Plugin:    plugin,
-		Name:      rev.Controller.Name,
-		Workers:   workers,
-		Queue:     queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
-		Cache:     controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, indexes: &p.indexes, ownWrites: &p.ownWrites, written: &p.written},
-		Metrics:   c.metrics,
-		Lease:     leaseOf(p),
-		Publisher: p.publisher,
-		Events:    r.Events,
-		Trace:     r.Traces.Begin(),
-		LogLines:  p.log,
-		Logger:    r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
+		Plugin:   plugin,
+		Name:     rev.Controller.Name,
+		Workers:  workers,
+		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
+		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, indexes: &p.indexes, ownWrites: &p.ownWrites, written: &p.written},
+		Metrics:  c.metrics,
+		Lease:    leaseOf(p),
+		Hooks:    hooks,
+		Events:   r.Events,
+		Trace:    r.Traces.Begin(),
+		LogLines: p.log,
+		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
 	}, rev)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
@@ -223,7 +225,7 @@ func (r *Runner) stop(controllers []*controller) {
 		c.cancel()
 	}
 	for _, c := range controllers {
-		c.endAnnouncing()
+		c.stopParts()
 	}
 	for _, c := range controllers {
 		c.done.Wait()

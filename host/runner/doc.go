@@ -5,6 +5,7 @@
 // # Files
 //
 //	runner.go              Runner: start and stop of plugins
+//	capability.go          what capabilities do with plugins and controllers
 //	controller.go          one running controller, its handlers and its resync
 //	performer.go           the performer of a plugin, which acts for it
 //	reviews.go             what the controllers review and convert

@@ -18,7 +18,7 @@ import (
 
 // ensurePlugin returns the plugin, with a performer that acts for the revision.
 // What the one before it has recorded of the cluster, and left of the limits, is kept.
-func (r *Runner) ensurePlugin(rev *Revision, lead *election.Plugin) (*plugin, error) {
+func (r *Runner) ensurePlugin(rev *Revision, lead *election.Plugin, parts []PluginPart) (*plugin, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.plugins[rev.Plugin]
@@ -26,7 +26,7 @@ func (r *Runner) ensurePlugin(rev *Revision, lead *election.Plugin) (*plugin, er
 		return p, nil
 	}
 	if p == nil {
-		p = r.newPlugin(rev.Plugin)
+		p = r.newPlugin(rev.Plugin, parts)
 	}
 	performer, err := r.newPerformer(rev, lead, p)
 	if err != nil {
@@ -41,13 +41,13 @@ func (r *Runner) ensurePlugin(rev *Revision, lead *election.Plugin) (*plugin, er
 	return p, nil
 }
 
-func (r *Runner) newPlugin(name string) *plugin {
+func (r *Runner) newPlugin(name string, parts []PluginPart) *plugin {
 	metrics := r.Metrics.Plugin(name)
 	return &plugin{
 		controllers: map[string]*controller{},
 		requests:    egress.NewState(),
 		events:      receive.NewRate(0),
-		publisher:   r.newPublisher(name),
+		parts:       parts,
 		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
 		recorder:    r.Recorder(func() { metrics.Limited("events") }),
 	}
@@ -106,7 +106,7 @@ func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lead *electio
 		return nil
 	}
 	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
-	performer, err := r.newPerformer(rev, lead, r.newPlugin(rev.Plugin))
+	performer, err := r.newPerformer(rev, lead, r.newPlugin(rev.Plugin, nil))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/cloudevents"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
@@ -61,6 +60,8 @@ type Config struct {
 	LeadOf      func(plugin string, ownLease bool) (*election.Plugin, error)
 	ReviewEvery time.Duration // how often the rights of a plugin are looked at; default 1 min
 	Ceiling     config.Allow  // of the policies
+	// Capabilities are those of the host, in the order in which they are called.
+	Capabilities []Capability
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
 	// the manifest asks for.
 	AllowRequested bool
@@ -78,8 +79,6 @@ type Runner struct {
 	converters  map[string]*converters // by plugin
 	waitsFor    map[string]string      // what the start of a revision waits for, by plugin
 	requested   map[string]string      // the policy that was logged as what the manifest asks for, by plugin
-
-	publishing sync.WaitGroup // of the events of plugins that have stopped
 }
 
 var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
@@ -115,7 +114,7 @@ type plugin struct {
 	review      atomic.Pointer[rightsReview]                // of the running revision; nil: it acts as the host
 	requests    *egress.State                               // of all its revisions
 	http        atomic.Pointer[egress.Client]               // of the running revision; nil: it sends no requests
-	publisher   *cloudevents.Publisher                      // of all its revisions
+	parts       []PluginPart                                // of the capabilities
 	controllers map[string]*controller                      // by name
 	receives    atomic.Pointer[[]receive.Receiver]          // of the running revision
 	events      *rate.Limiter                               // of those that it receives, of all its revisions
@@ -154,15 +153,16 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err == nil {
 		credentials, err = r.secretReader(rev)
 	}
-	var sinkCredentials egress.SecretReader
+	parts := r.partsOf(rev.Plugin)
+	var use []func()
 	if err == nil {
-		sinkCredentials, err = r.sinkSecrets(rev)
+		use, err = prepareParts(ctx, parts, rev)
 	}
 	if err == nil {
 		err = claim()
 	}
 	if err == nil {
-		p, err = r.ensurePlugin(rev, lead)
+		p, err = r.ensurePlugin(rev, lead, parts)
 	}
 	if err != nil {
 		r.endLabelling(rev.Plugin)
@@ -173,7 +173,9 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
 	replaced := p.http.Swap(r.newHTTP(rev, p, credentials))
-	newSinks := p.publisher.Configure(sinksOf(rev), sinkCredentials)
+	for _, f := range use {
+		f()
+	}
 	before, prunedBefore := p.declared(), p.prunedKinds()
 	kept := r.stopOthers(p, rev, lead)
 	p.lead = lead
@@ -188,7 +190,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
 	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept[m.Name], newSinks)
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept[m.Name])
 	}
 	replaced.Close()
 	p.reviewed.Store(reviewedOf(rev, follows, resources))
@@ -295,7 +297,11 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	p.review.Load().end()
 	r.stop(slices.Collect(maps.Values(p.controllers)))
 	p.http.Load().Close()
-	r.closePublisher(p)
+	for _, part := range p.parts {
+		if part.Stop != nil {
+			part.Stop()
+		}
+	}
 	if removed {
 		r.reportLeftoverFinalizers(plugin, before, nil)
 		r.reportUnpruned(plugin, prunedBefore, nil)

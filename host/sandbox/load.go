@@ -182,6 +182,10 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
+	if err := g.manifest.CheckSections(g.sandbox.config.Sections); err != nil {
+		in.close(ctx)
+		return g.loadError(StepManifest, err)
+	}
 	if err := checkOffers(g.manifest, in); err != nil {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)

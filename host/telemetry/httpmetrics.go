@@ -3,9 +3,9 @@ package telemetry
 import "time"
 
 func (m *Metrics) addHTTPMetrics() {
-	m.httpRequests = m.counter("thole_http_requests_total",
+	m.httpRequests = m.Counter("thole_http_requests_total",
 		"HTTP requests of plugins, by the host of the policy's entry (empty if none allows the request) and the status of the answer, or why there is none.", "plugin", "host", "code")
-	m.httpTime = m.histogram("thole_http_request_duration_seconds",
+	m.httpTime = m.Histogram("thole_http_request_duration_seconds",
 		"Duration of an HTTP request of a plugin, with its redirects and the time that it waited for the plugin's limits.",
 		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "plugin", "host")
 }

@@ -98,9 +98,12 @@ func (l *eventLog) Observe(event events.Event) {
 	case events.LogLevelSet:
 		l.setLevel(e)
 		l.plugins.Info("the log level of the plugin is set", "event", "LogLevelSet", "plugin", e.Plugin, "level", cmp.Or(e.Level, l.host.GetLevel().String()))
-	case events.CloudEventsDropped:
-		l.plugins.Warn("CloudEvents were dropped, and their receivers do not learn what has happened",
-			"event", "CloudEventsDropped", "plugin", e.Plugin, "sink", e.Sink, "reason", e.Reason, "why", e.Why, "events", e.Events)
+	case events.Notice:
+		level := hclog.Info
+		if e.Warning {
+			level = hclog.Warn
+		}
+		l.plugins.Log(level, e.Line, append([]any{"event", e.Name, "plugin", e.Plugin}, e.Fields...)...)
 	case events.RunEnded:
 		l.runEnded(e)
 	case events.ScanEnded:

@@ -49,10 +49,10 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 			ended(events.Failure{Class: abi.ClassWaiting, Reason: "R", Message: "m"}), hclog.Info,
 			ofEnded(map[string]any{"reason": "R", "message": "m"}),
 		},
-		"CloudEvents that were dropped": {
-			events.CloudEventsDropped{Plugin: "p", Sink: "s", Reason: "full", Why: "w", Events: 7},
+		"notice of a capability": {
+			events.Notice{Plugin: "p", Name: "SinkFull", Warning: true, Line: "events were dropped", Fields: []any{"sink", "s", "events", 7}, Reason: "NotInTheLog"},
 			hclog.Warn,
-			map[string]any{"event": "CloudEventsDropped", "plugin": "p", "sink": "s", "reason": "full", "why": "w", "events": 7},
+			map[string]any{"event": "SinkFull", "plugin": "p", "sink": "s", "events": 7},
 		},
 		"wait beyond the allowance": {event: muted},
 		"run that is repeated":      {repeated, hclog.Debug, ofEnded(map[string]any{"class": abi.ClassRetry, "reason": "R", "message": "m"})},

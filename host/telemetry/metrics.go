@@ -63,7 +63,6 @@ type Metrics struct {
 	webhooks    webhookMetrics
 	scans       scanMetrics
 	received    ReceiveMetrics
-	cloudEvents cloudEventMetrics
 }
 
 // vec is a metric with labels.
@@ -90,75 +89,78 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addWebhookMetrics()
 	m.addScanMetrics()
 	m.addReceiveMetrics()
-	m.addCloudEventMetrics()
 	m.addShown()
 	return m
 }
 
 func (m *Metrics) addControllerMetrics() {
-	m.reconciles = m.counter("controller_runtime_reconcile_total",
+	m.reconciles = m.Counter("controller_runtime_reconcile_total",
 		"Reconciles by controller and result.", "controller", "result")
-	m.errors = m.counter("controller_runtime_reconcile_errors_total",
+	m.errors = m.Counter("controller_runtime_reconcile_errors_total",
 		"Reconciles that failed.", "controller")
-	m.terminal = m.counter("controller_runtime_terminal_reconcile_errors_total",
+	m.terminal = m.Counter("controller_runtime_terminal_reconcile_errors_total",
 		"Reconciles that failed and are not tried again until something changes.", "controller")
-	m.panics = m.counter("controller_runtime_reconcile_panics_total",
+	m.panics = m.Counter("controller_runtime_reconcile_panics_total",
 		"Reconciles in which the plugin crashed: by a trap, or for want of memory or stack.", "controller")
-	m.timeouts = m.counter("controller_runtime_reconcile_timeouts_total",
+	m.timeouts = m.Counter("controller_runtime_reconcile_timeouts_total",
 		"Reconciles that exceeded their deadline.", "controller")
-	m.failures = m.counter("thole_reconcile_errors_total",
+	m.failures = m.Counter("thole_reconcile_errors_total",
 		"Reconciles that failed, by class of the error.", "controller", "class")
-	m.duration = m.histogram("controller_runtime_reconcile_time_seconds",
+	m.duration = m.Histogram("controller_runtime_reconcile_time_seconds",
 		"Duration of a reconcile with its effects.",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "controller")
-	m.activeWorkers = m.gauge("controller_runtime_active_workers",
+	m.activeWorkers = m.Gauge("controller_runtime_active_workers",
 		"Workers that are reconciling.", "controller")
-	m.maxWorkers = m.gauge("controller_runtime_max_concurrent_reconciles",
+	m.maxWorkers = m.Gauge("controller_runtime_max_concurrent_reconciles",
 		"Workers of a controller.", "controller")
-	m.writes = m.counter("thole_writes_total",
+	m.writes = m.Counter("thole_writes_total",
 		"Writes to the API server by verb of the effect.", "controller", "verb")
-	m.writeLoops = m.counter("thole_write_loop_runs_total",
+	m.writeLoops = m.Counter("thole_write_loop_runs_total",
 		"Reconciles of objects in a write loop: only their own writes run them, and they go on writing.", "controller")
-	m.vanished = m.counter("thole_vanished_objects_total",
+	m.vanished = m.Counter("thole_vanished_objects_total",
 		"Objects that the API server deleted in spite of the finalizer of the controller, by what became of their cleanup.", "controller", "result")
-	m.daemonSteps = m.counter("thole_daemon_steps_total",
+	m.daemonSteps = m.Counter("thole_daemon_steps_total",
 		"Steps of the daemons of objects, by result.", "controller", "result")
-	m.droppedLines = m.counter("thole_guest_log_lines_dropped_total",
+	m.droppedLines = m.Counter("thole_guest_log_lines_dropped_total",
 		"Log lines of plugins that exceeded the limit.", "controller")
 }
 
 func (m *Metrics) addPluginMetrics() {
-	m.pluginInfo = m.gauge("thole_plugin_info",
+	m.pluginInfo = m.Gauge("thole_plugin_info",
 		"The running revision of each plugin; the value is always 1.", "plugin", "version", "digest")
-	m.pluginLoads = m.counter("thole_plugin_loads_total",
+	m.pluginLoads = m.Counter("thole_plugin_loads_total",
 		"Revisions that have started to run.", "plugin")
-	m.loadFailures = m.counter("thole_plugin_load_failures_total",
+	m.loadFailures = m.Counter("thole_plugin_load_failures_total",
 		"Revisions that could not be loaded, by the step that failed.", "plugin", "reason")
-	m.rollbacks = m.counter("thole_plugin_rollbacks_total",
+	m.rollbacks = m.Counter("thole_plugin_rollbacks_total",
 		"Revisions that were rolled back because objects failed that had not failed before.", "plugin")
-	m.slotWait = m.histogram("thole_sandbox_slot_wait_seconds",
+	m.slotWait = m.Histogram("thole_sandbox_slot_wait_seconds",
 		"Time that a guest call waited for an execution slot, before it began and while it ran.",
 		[]float64{.00001, .0001, .0005, .001, .0025, .005, .01, .025, .1, .5, 1, 10}, "plugin")
-	m.handovers = m.counter("thole_sandbox_slot_handovers_total",
+	m.handovers = m.Counter("thole_sandbox_slot_handovers_total",
 		"Times that a running guest call handed over its execution slot.", "plugin")
-	m.limitHits = m.counter("thole_plugin_limit_hits_total",
+	m.limitHits = m.Counter("thole_plugin_limit_hits_total",
 		"Times that a limit of the plugin was hit.", "plugin", "limit")
-	m.indexFailures = m.counter("thole_index_failures_total",
+	m.indexFailures = m.Counter("thole_index_failures_total",
 		"Calls of the function of an index that have failed: the object keeps the keys that it has.", "plugin", "index")
-	m.writeWait = m.histogram("thole_write_wait_seconds",
+	m.writeWait = m.Histogram("thole_write_wait_seconds",
 		"Time by which a write to the API server was postponed because of the plugin's limit of writes per second.",
 		[]float64{.001, .01, .05, .1, .5, 1, 2.5, 5, 10, 30}, "plugin")
 }
 
-func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+// Counter registers a counter, whose first label is plugin, or is controller with the value plugin/controller:
+// its series are removed when that has stopped.
+func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return register(m, labels[0], prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 }
 
-func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+// Gauge is [Metrics.Counter] for a gauge.
+func (m *Metrics) Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return register(m, labels[0], prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 }
 
-func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+// Histogram is [Metrics.Counter] for a histogram.
+func (m *Metrics) Histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return register(m, labels[0], prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
 }
 

@@ -13,7 +13,7 @@ import (
 type ReceiveMetrics struct{ events *prometheus.CounterVec }
 
 func (m *Metrics) addReceiveMetrics() {
-	m.received.events = m.counter("thole_events_received_total",
+	m.received.events = m.Counter("thole_events_received_total",
 		"Events from outside by the HTTP status of the answer: 202 for those that are queued. A request that is refused counts as one, without a plugin if that is not known.", "plugin", "code")
 }
 

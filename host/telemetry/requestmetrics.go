@@ -11,9 +11,9 @@ import (
 )
 
 func (m *Metrics) addRequestMetrics() {
-	m.requests = m.counter("rest_client_requests_total",
+	m.requests = m.Counter("rest_client_requests_total",
 		"Requests to the API server by status code, method and host.", "code", "method", "host")
-	m.requestTime = m.histogram("rest_client_request_duration_seconds",
+	m.requestTime = m.Histogram("rest_client_request_duration_seconds",
 		"Duration of requests to the API server by verb and host.",
 		[]float64{.001, .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60}, "verb", "host")
 }
@@ -62,13 +62,13 @@ type workQueueMetrics struct {
 func (m *Metrics) addWorkQueueMetrics() {
 	buckets := prometheus.ExponentialBuckets(10e-9, 10, 12)
 	m.queues = workQueueMetrics{
-		depth:      m.gauge("workqueue_depth", "Keys that wait in the queue.", "name"),
-		unfinished: m.gauge("workqueue_unfinished_work_seconds", "Sum of the time that running keys have run so far.", "name"),
-		longest:    m.gauge("workqueue_longest_running_processor_seconds", "Time that the longest running key has run.", "name"),
-		adds:       m.counter("workqueue_adds_total", "Keys added to the queue.", "name"),
-		retries:    m.counter("workqueue_retries_total", "Keys added again after a failure.", "name"),
-		latency:    m.histogram("workqueue_queue_duration_seconds", "Time that a key waited before it ran.", buckets, "name"),
-		duration:   m.histogram("workqueue_work_duration_seconds", "Time that a key ran.", buckets, "name"),
+		depth:      m.Gauge("workqueue_depth", "Keys that wait in the queue.", "name"),
+		unfinished: m.Gauge("workqueue_unfinished_work_seconds", "Sum of the time that running keys have run so far.", "name"),
+		longest:    m.Gauge("workqueue_longest_running_processor_seconds", "Time that the longest running key has run.", "name"),
+		adds:       m.Counter("workqueue_adds_total", "Keys added to the queue.", "name"),
+		retries:    m.Counter("workqueue_retries_total", "Keys added again after a failure.", "name"),
+		latency:    m.Histogram("workqueue_queue_duration_seconds", "Time that a key waited before it ran.", buckets, "name"),
+		duration:   m.Histogram("workqueue_work_duration_seconds", "Time that a key ran.", buckets, "name"),
 	}
 }
 

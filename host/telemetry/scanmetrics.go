@@ -24,18 +24,18 @@ const (
 
 func (m *Metrics) addScanMetrics() {
 	m.scans = scanMetrics{
-		scans: m.counter("thole_scans_total",
+		scans: m.Counter("thole_scans_total",
 			"Scans of controllers by result. One that could not be made, or not read, is made again and does not count.", "plugin", "controller", "scan", "result"),
-		duration: m.histogram("thole_scan_duration_seconds",
+		duration: m.Histogram("thole_scan_duration_seconds",
 			"Duration of a call of a scan, with all waits.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "plugin", "controller", "scan"),
-		objects: m.gauge("thole_scan_objects",
+		objects: m.Gauge("thole_scan_objects",
 			"Objects that the last scan that has succeeded has made due; 0 where another replica leads the plugin.", "plugin", "controller", "scan"),
-		ignored: m.counter("thole_scan_ignored_objects_total",
+		ignored: m.Counter("thole_scan_ignored_objects_total",
 			"Objects that scans have named and that their controller does not follow.", "plugin", "controller", "scan"),
-		interval: m.gauge("thole_scan_interval_seconds",
+		interval: m.Gauge("thole_scan_interval_seconds",
 			"Time from the end of a scan to the next one, without jitter.", "plugin", "controller", "scan"),
-		running: m.gauge("thole_scan_running",
+		running: m.Gauge("thole_scan_running",
 			"1 while the scan runs.", "plugin", "controller", "scan"),
 	}
 }

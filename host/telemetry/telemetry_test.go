@@ -262,29 +262,6 @@ func TestReconciliationsAreCountedByResult(t *testing.T) {
 	}
 }
 
-func TestCloudEventsOfASinkAreCounted(t *testing.T) {
-	m := NewMetrics()
-	c := m.CloudEvents("p", "s", []string{"full", "refused"})
-	c.Published(3)
-	c.Buffered(2)
-	c.Buffered(1)
-	c.Failed()
-	c.Dropped("full", 5)
-	for name, one := range map[string]struct {
-		got, want float64
-	}{
-		"published": {testutil.ToFloat64(m.cloudEvents.published.WithLabelValues("p", "s")), 3},
-		"buffered":  {testutil.ToFloat64(m.cloudEvents.buffered.WithLabelValues("p", "s")), 1},
-		"failures":  {testutil.ToFloat64(m.cloudEvents.failures.WithLabelValues("p", "s")), 1},
-		"full":      {testutil.ToFloat64(m.cloudEvents.dropped.WithLabelValues("p", "s", "full")), 5},
-		"refused":   {testutil.ToFloat64(m.cloudEvents.dropped.WithLabelValues("p", "s", "refused")), 0},
-	} {
-		if one.got != one.want {
-			t.Errorf("%s: %v, want %v", name, one.got, one.want)
-		}
-	}
-}
-
 func TestRequestsAreCounted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

@@ -16,12 +16,12 @@ type webhookMetrics struct {
 
 func (m *Metrics) addWebhookMetrics() {
 	m.webhooks = webhookMetrics{
-		requests: m.counter("thole_webhook_requests_total",
+		requests: m.Counter("thole_webhook_requests_total",
 			"Requests of the API server for reviews (validate, mutate) and conversions (convert), by result. Of those that failed the failure policy is the answer.", "plugin", "review", "result"),
-		duration: m.histogram("thole_webhook_request_duration_seconds",
+		duration: m.Histogram("thole_webhook_request_duration_seconds",
 			"Duration of such a request, with all waits.",
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}, "plugin", "review"),
-		refused: m.counter("thole_webhook_refused_requests_total",
+		refused: m.Counter("thole_webhook_refused_requests_total",
 			"Requests that are no review of a plugin that is known, or come from somebody who may not ask.", "reason"),
 	}
 }

@@ -153,7 +153,7 @@ const (
 // leaves are the folders of host that are no stages and that stages may import:
 // the values that stages exchange, and helpers.
 var leaves = []string{
-	"./host/access/...", "./host/certificates/...", "./host/cloudevents/...", "./host/config/...", "./host/egress/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
+	"./host/access/...", "./host/certificates/...", "./host/config/...", "./host/egress/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
 }
 
 // stageBans: stages know neither each other nor what drives them. Only dispatch,
@@ -167,9 +167,9 @@ func stageBans() []Ban {
 			Why:       "package host wires the others and is imported by commands only",
 		},
 		{
-			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner}},
+			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner, "./host/with/..."}},
 			Imported:  Set{Of: []string{runner}},
-			Why:       "the runner connects the stages for one plugin: only the wiring uses it",
+			Why:       "the runner connects the stages for one plugin: only the wiring and the capabilities use it",
 		},
 		{
 			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, status}},
@@ -250,14 +250,24 @@ func stageBans() []Ban {
 			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
 		},
 		{
-			Importers: Set{Of: []string{"./host/cloudevents/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/cloudevents/...", "./host/egress", "./host/object/...", outcome, "./host/sanitize/..."}},
-			Why:       "cloudevents sends what it is given, by egress: which events there are is decided by dispatch",
+			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard"}},
+			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with"}},
+			Why:       "a capability can be left out: only the list of the program knows it",
+		},
+		{
+			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, "./host/with/...", "./host/internal/..."}},
+			Imported:  Set{Of: []string{"./host/with"}},
+			Why:       "the stages have hooks: who calls them, and what a capability is, is not their concern",
+		},
+		{
+			Importers: Set{Of: []string{"./cmd/..."}},
+			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/standard"}},
+			Why:       "the capabilities of the program are those of one list",
 		},
 		{
 			Importers: Set{Of: []string{"./host/config/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/cloudevents", "./host/config/...", "./host/egress", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
-			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits, on rights, on the entries of egress and on the sinks of cloudevents only",
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/egress", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
+			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits, on rights and on the entries of egress only",
 		},
 		{
 			Importers: Set{Of: []string{"./host/finalizers/..."}},

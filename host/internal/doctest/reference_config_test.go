@@ -16,20 +16,35 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // The configuration: types and comments of the source, defaults and ranges of the
 // code.
 
+// policyTable has the fields of a policy, and after them those of the capabilities.
+func policyTable(t *testing.T) string {
+	rows := fieldRows(t, "host/config", "Policy", "")
+	for _, s := range standard.Capabilities().Policies() {
+		rows = append(rows, []string{code(s.Name), "[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", "", "", "Of the [capability](#" + strings.ToLower(s.Name) + ")"})
+	}
+	return table(fieldHeader, rows)
+}
+
+var fieldHeader = []string{"field", "type", "default", "range", ""}
+
 func fieldTable(t *testing.T, dir, typeName, prefix string) string {
+	return table(fieldHeader, fieldRows(t, dir, typeName, prefix))
+}
+
+func fieldRows(t *testing.T, dir, typeName, prefix string) (rows [][]string) {
 	ranges, fields := numberRanges(t), structFields(t, dir, typeName)
-	var rows [][]string
 	for _, f := range fields {
 		rows = append(rows, []string{
 			code(f.name), f.typ, defaultOf(t, prefix+f.name, typeName), ranges[prefix+f.name], f.description(fields),
 		})
 	}
-	return table([]string{"field", "type", "default", "range", ""}, rows)
+	return rows
 }
 
 // structField is a field of a struct with a JSON form.
@@ -66,6 +81,9 @@ func structFields(t *testing.T, dir, typeName string) (fields []structField) {
 				}
 				tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
 				name, _, _ := strings.Cut(tag, ",")
+				if name == "-" {
+					continue
+				}
 				fields = append(fields, structField{name, f.Names[0].Name, plainType(f.Type), comment})
 			}
 			return false
@@ -91,8 +109,6 @@ func plainType(e ast.Expr) string {
 		return plainType(e.Value) + " by " + plainType(e.Key)
 	case *ast.SelectorExpr:
 		switch from, _ := e.X.(*ast.Ident); {
-		case from.Name == "cloudevents":
-			return "[cloudEvents](#cloudevents)"
 		case e.Sel.Name != "Entries":
 		case from.Name == "egress":
 			return "list of [hosts](#http)"

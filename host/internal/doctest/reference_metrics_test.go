@@ -19,6 +19,9 @@ func metricTable(t *testing.T) string {
 	var rows [][]string
 	described := map[string]bool{}
 	files := append(parseDir(t, "host/telemetry"), parseDir(t, "host")...)
+	for _, dir := range capabilityDirs(t) {
+		files = append(files, parseDir(t, dir)...)
+	}
 	for _, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if f, ok := n.(*ast.FuncDecl); ok {
@@ -58,7 +61,7 @@ func metricsOf(f *ast.FuncDecl) (rows [][]string) {
 					labels = append(labels, labelsOf(f, label)...)
 				}
 				rows = append(rows, []string{
-					code(stringOf(arg)), calledFunction(call), strings.Join(labels, " "), sentence(stringOf(call.Args[i+1])),
+					code(stringOf(arg)), strings.ToLower(calledFunction(call)), strings.Join(labels, " "), sentence(stringOf(call.Args[i+1])),
 				})
 			}
 		}

@@ -5,6 +5,7 @@ package doctest
 import (
 	"go/ast"
 	"go/token"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,22 +65,37 @@ func conditionTable(t *testing.T) string {
 }
 
 func podEventTable(t *testing.T) string {
-	return prefixTable(t, "host/podevents", "reason", "reason")
+	return prefixTable(t, "reason", "reason", append([]string{"host/podevents"}, capabilityDirs(t)...)...)
+}
+
+// capabilityDirs are the folders of the capabilities.
+func capabilityDirs(t *testing.T) (dirs []string) {
+	found, err := filepath.Glob(filepath.Join(root(t), "host", "with", "*", "capability.go"))
+	done(t, err)
+	for _, path := range found {
+		dirs = append(dirs, "host/with/"+filepath.Base(filepath.Dir(path)))
+	}
+	return dirs
 }
 
 func stepTable(t *testing.T) string {
-	return prefixTable(t, "host/sandbox", "Step", "step")
+	return prefixTable(t, "Step", "step", "host/sandbox")
 }
 
-// prefixTable has the constants of a package whose names begin alike.
-func prefixTable(t *testing.T, dir, prefix, header string) string {
-	var rows [][]string
-	for _, c := range constants(t, dir) {
-		if strings.HasPrefix(c.name, prefix) && c.value != "" {
-			rows = append(rows, []string{code(c.value), sentence(c.comment)})
+// prefixTable has the constants of packages whose names begin alike.
+func prefixTable(t *testing.T, prefix, header string, dirs ...string) string {
+	return table([]string{header, ""}, prefixRows(t, prefix, dirs...))
+}
+
+func prefixRows(t *testing.T, prefix string, dirs ...string) (rows [][]string) {
+	for _, dir := range dirs {
+		for _, c := range constants(t, dir) {
+			if strings.HasPrefix(c.name, prefix) && c.value != "" {
+				rows = append(rows, []string{code(c.value), c.text()})
+			}
 		}
 	}
-	return table([]string{header, ""}, rows)
+	return rows
 }
 
 func stateTable(t *testing.T) string {
@@ -110,6 +126,10 @@ func logEventTable(t *testing.T) string {
 			}
 			return false
 		})
+	}
+	for _, row := range prefixRows(t, "event", capabilityDirs(t)...) {
+		row[1] = sentence(regexp.MustCompile(`^(?i:event)\w* reports that `).ReplaceAllString(row[1], ""))
+		rows = append(rows, row)
 	}
 	return table([]string{"event", ""}, rows)
 }

@@ -29,8 +29,8 @@ var stampKind = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Stamp"}
 // publishingPlugin returns a plugin that publishes the events of stamps.
 func publishingPlugin() []byte {
 	return pluginWithManifest(abi.EncodeManifest(&abi.Manifest{
-		Name: "publisher", Version: "1", Features: []string{abi.FeatureCloudEvents},
-		Controllers: []abi.Controller{{Name: "main", For: stampKind.All(), CloudEvents: true}},
+		Name: "publisher", Version: "1",
+		Controllers: []abi.Controller{{Name: "main", For: stampKind.All(), Sections: []abi.Section{{Name: "cloudEvents", Value: []byte("true")}}}},
 	}))
 }
 

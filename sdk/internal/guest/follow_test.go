@@ -87,8 +87,8 @@ func TestFeaturesOfWhatIsFollowedAreNamedWhenUsed(t *testing.T) {
 		"an interval of polling":   {controller{Select: sdk.Select(sdk.Poll(widgetKind, time.Second))}, []string{abi.FeaturePolling}},
 		"no interval of polling":   {controller{Select: sdk.Select(sdk.Poll(widgetKind, 0))}, nil},
 		"watches, polled":          {controller{Watches: []sdk.Watch{polled}}, []string{abi.FeatureWatches, abi.FeaturePolling}},
-		"events out":               {controller{CloudEvents: true}, []string{abi.FeatureCloudEvents}},
-		"events in":                {controller{Receives: []sdk.Receive{{Type: "stopped"}}}, []string{abi.FeatureCloudEvents}},
+		"events out":               {controller{CloudEvents: true}, nil},
+		"events in":                {controller{Receives: []sdk.Receive{{Type: "stopped"}}}, []string{abi.FeatureReceives}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manifestOf(t, c.controller)
@@ -131,7 +131,7 @@ func TestEventsArePartOfTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if c := m.Controllers[0]; !c.CloudEvents || !reflect.DeepEqual(c.Receives, receives) {
+	if c := m.Controllers[0]; string(c.Section("cloudEvents")) != "true" || !reflect.DeepEqual(c.Receives, receives) {
 		t.Errorf("the controller is %+v", c)
 	}
 }

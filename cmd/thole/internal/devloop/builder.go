@@ -331,6 +331,7 @@ type moduleInspector struct {
 	known    string        // of the last module that can be loaded; at first a guess
 	host     config.Config // with its defaults: its CacheDir is used
 	compiler []string
+	sections map[string]func(*abi.Controller, []byte) error // of capabilities
 }
 
 // inspect loads the module as the host will; what is compiled for that is in the
@@ -358,7 +359,7 @@ func (i *moduleInspector) inspectAs(ctx context.Context, name string, b *build) 
 		return "", err
 	}
 	b.file, b.name, b.refused = file, name, ""
-	report, err := inspect.File(ctx, file, inspect.Options{Host: i.host, Compiler: i.compiler})
+	report, err := inspect.File(ctx, file, inspect.Options{Host: i.host, Compiler: i.compiler, Sections: i.sections})
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/internal/toolchain"
 )
 
@@ -47,6 +48,8 @@ type Config struct {
 	// Compiler is a program with arguments that runs sandbox.Compiler; nil: the
 	// host compiles plugins in its own process.
 	Compiler []string
+	// Capabilities are those of the host.
+	Capabilities with.List
 }
 
 // Run builds and runs the plugin until ctx is done, which is no error unless

@@ -78,7 +78,7 @@ func (s *session) run(ctx context.Context) error {
 	s.watch = newObjectWatch(func(c *objectChange) { s.notice(c) })
 	builds := make(chan buildEvent, maxBuildEvents)
 	b := newBuilder(s.Dir, s.cwd, s.path("build"), s.toolchain, &moduleInspector{
-		wanted: s.Name, known: fallbackName(s.Dir), host: s.hostConfig().WithDefaults(), compiler: s.Compiler,
+		wanted: s.Name, known: fallbackName(s.Dir), host: s.hostConfig().WithDefaults(), compiler: s.Compiler, sections: s.Capabilities.Checks(),
 	})
 	background.Go(func() { b.run(ctx, builds) })
 	if err := s.startCluster(ctx); err != nil {
@@ -116,7 +116,7 @@ func (s *session) newHost(ctx context.Context) (err error) {
 	logger.RegisterSink(logSink{s})
 	telemetry.BridgeKubernetes(logger)
 	s.host, err = host.New(ctx, s.hostConfig(), host.Environment{
-		Cluster: s.cluster, Logger: logger, Version: s.Version, Compiler: s.Compiler, AllowRequested: true,
+		Cluster: s.cluster, Logger: logger, Version: s.Version, Compiler: s.Compiler, AllowRequested: true, Capabilities: s.Capabilities,
 		// The session shows events itself: their lines go to the log alone.
 		Events: events.Observers(events.Func(func(e events.Event) { s.notice(e) }), telemetry.LogEvents(hclog.New(&options))),
 	})

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
 )
 
 const (
@@ -17,8 +18,16 @@ const (
 
 var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
-// Problems returns what is wrong with the settings, by their paths.
-func (s Settings) Problems(at *field.Path) (problems []error) {
+// Problems implements [config.PolicySection].
+func (s Settings) Problems(at *field.Path, plugin string, ceiling config.Allow) []error {
+	if problems := s.problems(at); problems != nil {
+		return problems
+	}
+	return ceiling.HTTPProblems(at.Child("sinks"), plugin, s.Hosts())
+}
+
+// problems returns what is wrong with the settings, by their paths.
+func (s Settings) problems(at *field.Path) (problems []error) {
 	if s.TypePrefix != "" && (len(s.TypePrefix) > maxPrefix || !prefixPattern.MatchString(s.TypePrefix)) {
 		problems = append(problems, field.Invalid(at.Child("typePrefix"), field.OmitValueType{},
 			"must be letters, digits, '.', '-' and '_', up to 128, such as com.example, without the dot at its end"))

@@ -211,7 +211,7 @@ func (w *world) configure(t *testing.T, sinks ...Sink) (added bool) {
 		sinks[i].Addresses = []string{"loopback"}
 	}
 	settings := Settings{Sinks: sinks}
-	if problems := settings.Problems(nil); problems != nil {
+	if problems := settings.problems(nil); problems != nil {
 		t.Fatal(problems)
 	}
 	return w.Configure(settings, nil)

@@ -40,7 +40,7 @@ func TestProblemsOfSettings(t *testing.T) {
 		"long prefix":        {Settings{TypePrefix: strings.Repeat("a", 129)}, []string{"typePrefix: Invalid"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problems := c.settings.Problems(field.NewPath("cloudEvents"))
+			problems := c.settings.problems(field.NewPath("cloudEvents"))
 			if len(problems) != len(c.want) {
 				t.Fatalf("got %v, want %q", problems, c.want)
 			}

@@ -16,8 +16,16 @@ type Settings struct {
 	Sinks Sinks `json:"sinks,omitempty"`
 }
 
+// Hosts implements [config.PolicySection].
+func (s Settings) Hosts() egress.Entries { return s.Sinks.Entries() }
+
 // Sinks are the sinks of a policy.
 type Sinks []Sink
+
+// EntryExample implements [config.EntryExampler].
+func (Sinks) EntryExample() string {
+	return "such as {url: 'https://events.example.com/in', mode: batch}"
+}
 
 // Sink receives events by HTTP.
 type Sink struct {

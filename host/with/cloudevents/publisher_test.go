@@ -180,7 +180,7 @@ func TestCredentialOfASinkIsSent(t *testing.T) {
 	r := newReceiver(t)
 	w := newWorld(t, logs.Logger)
 	settings := Settings{Sinks: Sinks{{Name: "s", URL: r.url() + "?key=hunter2", SecretRef: &SecretRef{Namespace: "ns", Name: "s"}, Addresses: []string{"loopback"}}}}
-	if problems := settings.Problems(nil); problems != nil {
+	if problems := settings.problems(nil); problems != nil {
 		t.Fatal(problems)
 	}
 	w.Configure(settings, func(context.Context, SecretRef) (map[string][]byte, error) {

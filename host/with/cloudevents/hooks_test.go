@@ -1,4 +1,4 @@
-package dispatch
+package cloudevents
 
 import (
 	"context"
@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/cloudevents"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
 // published keeps the events of a controller.
@@ -22,24 +23,24 @@ type published struct {
 	note   func() // is called with each event; may be nil
 }
 
-func (p *published) Publish(e cloudevents.Event) {
+func (p *published) Publish(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.note != nil {
 		p.note()
 	}
 	switch e := e.(type) {
-	case cloudevents.Change:
+	case Change:
 		p.again = append(p.again, e.Again)
 		p.events = append(p.events, fmt.Sprintf("%s %s %s v%s generation %d observed %d", e.Type, e.Object.UID, e.Object.Key, e.Object.ResourceVersion, e.Object.Generation, e.Object.ObservedGeneration))
-	case cloudevents.RunEnd:
+	case RunEnd:
 		p.events = append(p.events, fmt.Sprintf("%s/%s %s %s attempt %d %s %s observed %d", e.Plugin, e.Controller, e.Object.Key, e.Result, e.Attempt, e.Class, e.Reason, e.Object.ObservedGeneration))
 	}
 }
 
-func (p *published) Announce(_ context.Context, _ string, _ bool, n int, event func(i int, put func(cloudevents.Event))) {
+func (p *published) Announce(_ context.Context, _ string, _ bool, n int, event func(i int, put func(Event))) {
 	for i := range n {
-		event(i, func(e cloudevents.Event) {
+		event(i, func(e Event) {
 			if p.during != nil {
 				p.during()
 			}
@@ -58,12 +59,76 @@ func (p *published) expect(t *testing.T, want ...string) {
 	p.events = nil
 }
 
-func newPublishing(t *testing.T) (*fixture, *published) {
-	f, p := newFixture(t), &published{}
-	f.c.Publisher = p
-	f.c.revision.Load().Controller.CloudEvents = true
-	return f, p
+// shown is a controller with objects.
+type shown struct {
+	revision *dispatch.Revision
+	objects  map[object.Key]*object.Object
+	term     chan struct{} // is closed while the replica leads; nil: it always does
 }
+
+func (s *shown) Revision() *dispatch.Revision { return s.revision }
+
+func (s *shown) Keys() (keys []object.Key) {
+	for key := range s.objects {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func (s *shown) Shown(key object.Key) (*object.Object, bool) {
+	o, exists := s.objects[key]
+	return o, exists
+}
+
+func (s *shown) Leads() bool {
+	if s.term == nil {
+		return true
+	}
+	select {
+	case <-s.term:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *shown) Term() (leading, ended <-chan struct{}) { return s.term, nil }
+
+// fixture is a controller whose events are published.
+type fixture struct {
+	*controller
+	shown *shown
+}
+
+func newPublishing() (*fixture, *published) {
+	s, p := &shown{revision: &dispatch.Revision{Controller: abi.Controller{Name: "c"}}, objects: map[object.Key]*object.Object{}}, &published{}
+	s.publish("true")
+	return &fixture{&controller{plugin: "p", handle: s, to: p}, s}, p
+}
+
+// publish sets the section of the controller; "" for none.
+func (s *shown) publish(section string) {
+	s.revision.Controller.Sections = nil
+	if section != "" {
+		s.revision.Controller.Sections = []abi.Section{{Name: "cloudEvents", Value: []byte(section)}}
+	}
+}
+
+func (f *fixture) put(o *object.Object) *object.Object {
+	f.shown.objects[o.Key()] = o
+	return o
+}
+
+func (f *fixture) observe(old, updated *object.Object) { f.changed(f.shown.revision, old, updated) }
+
+// run ends a run of the object.
+func (f *fixture) run(result outcome.Metric, failure events.Failure, attempt int, primary *object.Object) {
+	f.ended(f.shown.revision, &dispatch.EndedRun{Primary: primary, RunEnded: &events.RunEnded{
+		Run: events.Run{ID: "1"}, Result: string(result), Failure: failure, Attempt: attempt,
+	}})
+}
+
+var testKey = object.Key{Namespace: "ns", Name: "w"}
 
 // widgetWith returns a widget. metadata is beside its name and uid, rest beside metadata.
 func widgetWith(t *testing.T, metadata, rest string) *object.Object {
@@ -100,7 +165,7 @@ func TestChangesArePublishedByType(t *testing.T) {
 		"finalizers of a kind without generation": {[2]string{without, ""}, [2]string{`"resourceVersion":"2","finalizers":["f"]`, ""}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, p := newPublishing(t)
+			f, p := newPublishing()
 			var before, after *object.Object
 			if c.before[0] != "" {
 				before = widgetWith(t, c.before[0], c.before[1])
@@ -108,7 +173,7 @@ func TestChangesArePublishedByType(t *testing.T) {
 			if c.after[0] != "" {
 				after = widgetWith(t, c.after[0], c.after[1])
 			}
-			f.c.Observe(before, after, false)
+			f.observe(before, after)
 			got := ""
 			for _, e := range p.events {
 				fields := strings.Fields(e)
@@ -119,28 +184,6 @@ func TestChangesArePublishedByType(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A run of the object may end, and be published, as soon as its key is in the queue.
-func TestChangeIsPublishedBeforeItsObjectIsDue(t *testing.T) {
-	f, p := newPublishing(t)
-	p.note = func() { f.note("publish") }
-	o := f.put(aWidget)
-	f.c.Observe(nil, o, false)
-	f.expect("publish", "add ns/w primary")
-	f.c.Observe(o, widgetWith(t, `"resourceVersion":"2","generation":2`, ""), false)
-	f.expect("publish", "add ns/w primary")
-	f.c.Observe(o, nil, false)
-	f.expect("publish", "add ns/w primary")
-}
-
-func TestEventsHaveTheGenerationsOfTheirObject(t *testing.T) {
-	f, p := newPublishing(t)
-	o := f.put(strings.Replace(aWidget, `"spec"`, `"status":{"observedGeneration":7},"spec"`, 1))
-	f.c.Observe(nil, o, false)
-	f.c.Announce(t.Context(), []object.Key{testKey}, true)
-	f.run(abi.ReasonPrimary)
-	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 7", "CREATED u1 ns/w v1 generation 1 observed 7", "p/c ns/w success attempt 0   observed 7")
 }
 
 func TestObservedGenerationThatIsNoNumberIsNone(t *testing.T) {
@@ -154,88 +197,79 @@ func TestObservedGenerationThatIsNoNumberIsNone(t *testing.T) {
 	}
 }
 
+const aVersion = `"resourceVersion":"1","generation":1`
+
+func TestEventsHaveTheGenerationsOfTheirObject(t *testing.T) {
+	f, p := newPublishing()
+	o := f.put(widgetWith(t, aVersion, `,"status":{"observedGeneration":7}`))
+	f.observe(nil, o)
+	f.announce(t.Context(), []object.Key{testKey}, true)
+	f.run(outcome.MetricSuccess, events.Failure{}, 0, o)
+	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 7", "CREATED u1 ns/w v1 generation 1 observed 7", "p/c ns/w success attempt 0   observed 7")
+}
+
 func TestEndsOfRunsArePublished(t *testing.T) {
-	f, p := newPublishing(t)
-	f.put(aWidget)
-	for _, c := range []struct {
-		reconcile reconcileFunc
-		want      string
-	}{
-		{succeed, "p/c ns/w success attempt 0   observed 0"},
-		{returnsCode(abi.CodeRetry), "p/c ns/w failed attempt 1 retry Failed observed 0"},
-		{panics, "p/c ns/w failed attempt 2 panic Panic observed 0"},
-		{func(context.Context, sandbox.Call) (sandbox.Return, error) {
-			return sandbox.Return{Output: abi.EncodeResult(&abi.Result{Result: abi.OutcomeRequeue})}, nil
-		}, "p/c ns/w requeue attempt 0   observed 0"},
-		{func(context.Context, sandbox.Call) (sandbox.Return, error) {
-			return returns(&abi.Result{RequeueAfter: 5000})
-		}, "p/c ns/w requeue_after attempt 0   observed 0"},
-	} {
-		f.reconcile = c.reconcile
-		f.run(abi.ReasonPrimary)
-		p.mu.Lock()
-		got := strings.Join(p.events, "\n")
-		p.events = nil
-		p.mu.Unlock()
-		if got != c.want {
-			t.Errorf("published %q, want %q", got, c.want)
-		}
-	}
+	f, p := newPublishing()
+	o := widgetWith(t, aVersion, "")
+	f.run(outcome.MetricSuccess, events.Failure{}, 0, o)
+	f.run(outcome.MetricError, events.Failure{Class: abi.ClassRetry, Reason: "Failed"}, 1, o)
+	f.run(outcome.MetricError, events.Failure{Class: abi.ClassPanic, Reason: "Panic"}, 2, o)
+	f.run(outcome.MetricRequeue, events.Failure{}, 0, o)
+	f.run(outcome.MetricRequeueAfter, events.Failure{}, 0, o)
+	p.expect(t, "p/c ns/w success attempt 0   observed 0", "p/c ns/w failed attempt 1 retry Failed observed 0", "p/c ns/w failed attempt 2 panic Panic observed 0",
+		"p/c ns/w requeue attempt 0   observed 0", "p/c ns/w requeue_after attempt 0   observed 0")
+	f.ended(f.shown.revision, &dispatch.EndedRun{Primary: o, RunEnded: &events.RunEnded{Repeated: true}})
+	p.expect(t) // it counts for nothing
 }
 
 func TestNothingIsPublishedUnlessTheControllerAsks(t *testing.T) {
-	f, p := newPublishing(t)
-	f.swap(func(r *Revision) { r.Controller.CloudEvents = false })
-	f.put(aWidget)
-	f.c.Observe(nil, f.store[widget][testKey], false)
-	f.c.Announce(t.Context(), []object.Key{testKey}, true)
-	f.run(abi.ReasonPrimary)
-	p.expect(t)
-	f.c.Publisher = nil
-	f.swap(func(r *Revision) { r.Controller.CloudEvents = true })
-	f.c.Observe(nil, f.store[widget][testKey], false)
-	f.c.Announce(t.Context(), []object.Key{testKey}, true)
-	f.run(abi.ReasonPrimary)
+	for _, section := range []string{"", "false"} {
+		f, p := newPublishing()
+		f.shown.publish(section)
+		o := f.put(widgetWith(t, aVersion, ""))
+		f.observe(nil, o)
+		f.announce(t.Context(), []object.Key{testKey}, true)
+		f.run(outcome.MetricSuccess, events.Failure{}, 0, o)
+		p.expect(t)
+	}
 }
 
 // A Lease that is renewed late loses no events; a replica that does not lead publishes none.
 func TestOnlyTheLeaderPublishes(t *testing.T) {
-	f, p := newPublishing(t)
-	l := &lease{leading: make(chan struct{})}
-	f.c.Lease = l
-	o := widgetWith(t, `"resourceVersion":"1","generation":1`, "")
-	f.c.Observe(nil, o, false)
+	f, p := newPublishing()
+	f.shown.term = make(chan struct{})
+	o := f.put(widgetWith(t, aVersion, ""))
+	f.observe(nil, o)
 	p.expect(t)
-	l.lead()
-	f.c.Observe(nil, o, false)
-	l.change(func() { l.late = true })
-	f.c.Observe(o, nil, false)
+	close(f.shown.term)
+	f.observe(nil, o)
+	f.observe(o, nil)
 	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 0", "DELETED u1 ns/w v1 generation 1 observed 0")
-	l.lose()
-	f.c.Observe(o, nil, false)
-	f.c.Announce(t.Context(), []object.Key{testKey}, true)
+	f.shown.term = make(chan struct{})
+	f.observe(o, nil)
+	f.announce(t.Context(), []object.Key{testKey}, true)
 	p.expect(t)
 }
 
 func TestAnnouncementHasWhatTheInformerShows(t *testing.T) {
-	f, p := newPublishing(t)
-	f.put(aWidget)
-	f.c.Announce(t.Context(), []object.Key{{Namespace: "ns", Name: "gone"}, testKey}, true)
+	f, p := newPublishing()
+	f.put(widgetWith(t, aVersion, ""))
+	f.announce(t.Context(), []object.Key{{Namespace: "ns", Name: "gone"}, testKey}, true)
 	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 0")
 }
 
 // The informer shows the deletion while the object is announced: the deletion must come second, or
 // receivers would take the object for there.
 func TestDeletionIsPublishedAfterTheAnnouncement(t *testing.T) {
-	f, p := newPublishing(t)
-	o := f.put(aWidget)
+	f, p := newPublishing()
+	o := f.put(widgetWith(t, aVersion, ""))
 	deleted := make(chan struct{})
 	p.during = func() {
 		started := make(chan struct{})
 		go func() {
 			defer close(deleted)
 			close(started)
-			f.c.publishChange(o, nil)
+			f.observe(o, nil)
 		}()
 		<-started
 		for range 100 { // the other goroutine had time to publish, if it could
@@ -247,38 +281,38 @@ func TestDeletionIsPublishedAfterTheAnnouncement(t *testing.T) {
 			}
 		}
 	}
-	f.c.Announce(t.Context(), []object.Key{testKey}, true)
+	f.announce(t.Context(), []object.Key{testKey}, true)
 	<-deleted
 	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 0", "DELETED u1 ns/w v1 generation 1 observed 0")
 }
 
 // Another entry of the manifest may follow all of the objects, which the informer then has.
 func TestOfMetadataOnlyPrimariesOnlyTheMetadataIsPublished(t *testing.T) {
-	f, p := newPublishing(t)
-	f.c.revision.Load().Controller.For.MetadataOnly = true
-	before := widgetWith(t, `"resourceVersion":"1","generation":1`, `,"status":{"observedGeneration":1}`)
-	f.c.Observe(before, widgetWith(t, `"resourceVersion":"2","generation":1`, `,"status":{"observedGeneration":1,"x":1}`), false)
+	f, p := newPublishing()
+	f.shown.revision.Controller.For.MetadataOnly = true
+	before := f.put(widgetWith(t, aVersion, `,"status":{"observedGeneration":1}`))
+	f.observe(before, widgetWith(t, `"resourceVersion":"2","generation":1`, `,"status":{"observedGeneration":1,"x":1}`))
 	p.expect(t)
-	f.c.Observe(before, widgetWith(t, `"resourceVersion":"3","generation":2`, `,"status":{"observedGeneration":1,"x":1}`), false)
+	f.observe(before, widgetWith(t, `"resourceVersion":"3","generation":2`, `,"status":{"observedGeneration":1,"x":1}`))
 	p.expect(t, "UPDATED u1 ns/w v3 generation 2 observed 0")
-	f.put(strings.Replace(aWidget, `"spec"`, `"status":{"observedGeneration":1},"spec"`, 1))
-	f.c.Announce(t.Context(), []object.Key{testKey}, true)
+	f.announce(t.Context(), []object.Key{testKey}, true)
 	p.expect(t, "CREATED u1 ns/w v1 generation 1 observed 0")
-	f.run(abi.ReasonPrimary)
+	f.run(outcome.MetricSuccess, events.Failure{}, 0, before)
 	p.expect(t, "p/c ns/w success attempt 0   observed 0")
 }
 
 // What leaves a selection and comes back has the same uid.
 func TestSelectedObjectsMayBeCreatedAgain(t *testing.T) {
-	f, p := newPublishing(t)
-	o := f.put(aWidget)
-	for selector, want := range map[*string]bool{nil: false, &f.c.revision.Load().Controller.For.LabelSelector: true, &f.c.revision.Load().Controller.For.FieldSelector: true} {
+	f, p := newPublishing()
+	o := f.put(widgetWith(t, aVersion, ""))
+	selected := &f.shown.revision.Controller.For
+	for selector, want := range map[*string]bool{nil: false, &selected.LabelSelector: true, &selected.FieldSelector: true} {
 		if selector != nil {
 			*selector = "a=b"
 		}
-		f.c.Observe(nil, o, false)
-		f.c.Announce(t.Context(), []object.Key{testKey}, true)
-		f.c.Observe(o, nil, false)
+		f.observe(nil, o)
+		f.announce(t.Context(), []object.Key{testKey}, true)
+		f.observe(o, nil)
 		if got := fmt.Sprint(p.again); got != fmt.Sprint([]bool{want, want, false}) {
 			t.Errorf("%v: again is %s", selector != nil, got)
 		}
@@ -292,33 +326,20 @@ func TestSelectedObjectsMayBeCreatedAgain(t *testing.T) {
 func TestIdsAreStableOverARestart(t *testing.T) {
 	states := []*object.Object{
 		nil,
-		widgetWith(t, `"resourceVersion":"1","generation":1`, ""),
+		widgetWith(t, aVersion, ""),
 		widgetWith(t, `"resourceVersion":"2","generation":2`, ""),
 		widgetWith(t, `"resourceVersion":"3","generation":2`, `,"status":{"x":1}`),
 		nil,
 	}
 	var all [2][]string
 	for i := range all {
-		f, p := newPublishing(t)
+		f, p := newPublishing()
 		for n := range states[1:] {
-			f.c.Observe(states[n], states[n+1], false)
+			f.observe(states[n], states[n+1])
 		}
 		all[i] = p.events
 	}
 	if len(all[0]) != 4 || strings.Join(all[0], "\n") != strings.Join(all[1], "\n") {
 		t.Errorf("published\n%s\nand\n%s", strings.Join(all[0], "\n"), strings.Join(all[1], "\n"))
 	}
-}
-
-func TestStepOfADaemonAloneIsNoReconciliation(t *testing.T) {
-	withDaemon(t, func(f *daemons) {
-		p := &published{}
-		f.c.Publisher, f.c.Revision().Controller.CloudEvents = p, true
-		f.start()
-		p.expect(t, "p/c ns/w success attempt 0   observed 0")
-		f.readChanges(gadget)
-		f.run(abi.ReasonDaemon)
-		f.expectSteps("[read]")
-		p.expect(t)
-	})
 }

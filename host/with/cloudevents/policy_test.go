@@ -1,24 +1,47 @@
-package config
+package cloudevents
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/thole-dev/thole/host/cloudevents"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/with"
 )
+
+func sections() []config.Section { return with.List{Capability()}.Policies() }
+
+func versioned(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func wantProblems(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
 
 const fullSink = "{name: s, url: 'https://10.0.0.1:8443/in', mode: batch, secretRef: {namespace: a, name: b}, header: X-Key, addresses: [private], proxy: 'http://p:1'}"
 
 func TestCloudEventsOfAPolicyAreRead(t *testing.T) {
-	p, err := Config{Allow: Allow{}.WithEveryHTTP()}.WithDefaults().ReadPolicy("p", versioned("cloudEvents: {typePrefix: com.example, sinks: ["+fullSink+", {url: 'https://b.example.com'}]}"))
-	want := cloudevents.Settings{TypePrefix: "com.example", Sinks: cloudevents.Sinks{{
-		Name: "s", URL: "https://10.0.0.1:8443/in", Mode: cloudevents.ModeBatch, SecretRef: &egress.SecretRef{Namespace: "a", Name: "b"}, Header: "X-Key",
+	p, err := config.Config{Allow: config.Allow{}.WithEveryHTTP(), Sections: sections()}.WithDefaults().ReadPolicy("p", versioned("cloudEvents: {typePrefix: com.example, sinks: ["+fullSink+", {url: 'https://b.example.com'}]}"))
+	want := &Settings{TypePrefix: "com.example", Sinks: Sinks{{
+		Name: "s", URL: "https://10.0.0.1:8443/in", Mode: ModeBatch, SecretRef: &egress.SecretRef{Namespace: "a", Name: "b"}, Header: "X-Key",
 		Addresses: []string{"private"}, Proxy: "http://p:1",
 	}, {URL: "https://b.example.com"}}}
-	if err != nil || !reflect.DeepEqual(p.CloudEvents, want) {
-		t.Errorf("%+v, %v", p.CloudEvents, err)
+	if err != nil || !reflect.DeepEqual(p.Sections, map[string]config.PolicySection{"cloudEvents": want}) {
+		t.Errorf("%+v, %v", p.Sections, err)
 	}
 	p.HTTP = egress.Entries{{Host: "c", SecretRef: &egress.SecretRef{Namespace: "c", Name: "d"}}, {Host: "d", SecretRef: &egress.SecretRef{Namespace: "a", Name: "b"}}}
 	if got := p.Secrets(); !reflect.DeepEqual(got, []egress.SecretRef{{Namespace: "c", Name: "d"}, {Namespace: "a", Name: "b"}}) {
@@ -30,7 +53,7 @@ func TestCloudEventsOfAPolicyAreRead(t *testing.T) {
 }
 
 func TestCloudEventsThatAreNotValidAreRefused(t *testing.T) {
-	c := Config{Allow: Allow{}.WithEveryHTTP()}.WithDefaults()
+	c := config.Config{Allow: config.Allow{}.WithEveryHTTP(), Sections: sections()}.WithDefaults()
 	const ref = "secretRef: {namespace: a, name: b}"
 	for text, want := range map[string]string{
 		"cloudEvents: x":                                                            `cloudEvents: Invalid value: "x": must be a mapping of fields`,
@@ -59,9 +82,9 @@ func TestCloudEventsThatAreNotValidAreRefused(t *testing.T) {
 
 // Whoever may write a plugin may write a policy beside it, and must not send events wherever that says.
 func TestSinksNeedTheConfiguration(t *testing.T) {
-	read := func(config string) error {
+	read := func(text string) error {
 		t.Helper()
-		c, err := Read(write(t, config))
+		c, err := config.Read(write(t, text), sections()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +93,7 @@ func TestSinksNeedTheConfiguration(t *testing.T) {
 	}
 	const ok = "{host: ok.example.com, methods: [POST]}"
 	err := read("{allow: {http: {p: [" + ok + "]}}}")
-	const refused = "p.yaml: cloudEvents.sinks[1]: Forbidden: the host's configuration does not allow the plugin requests to this host: remove the sink, or have it allowed in the file of --config: "
+	const refused = "p.yaml: cloudEvents.sinks[1]: Forbidden: the host's configuration does not allow this much to the plugin: remove it, or have it allowed in the file of --config: "
 	if err == nil || !strings.HasPrefix(err.Error(), refused) {
 		t.Fatal(err)
 	}
@@ -78,18 +101,18 @@ func TestSinksNeedTheConfiguration(t *testing.T) {
 	if err := read(line); err != nil {
 		t.Errorf("what the error has to be written does not help: %s: %v", line, err)
 	}
-	for _, config := range []string{
+	for _, other := range []string{
 		"dryRun: true",
 		strings.Replace(line, "methods: [POST]}, {", "methods: [GET]}, {", 1),
 		strings.Replace(line, "name: b", "name: c", 1),
 		strings.Replace(line, "10.0.0.1:8443", "10.0.0.1:8444", 1),
 		strings.Replace(line, "{p: ", "{q: ", 1),
 	} {
-		if config == line {
-			t.Fatalf("%s is not changed", config)
+		if other == line {
+			t.Fatalf("%s is not changed", other)
 		}
-		if read(config) == nil {
-			t.Errorf("%s allows the sinks", config)
+		if read(other) == nil {
+			t.Errorf("%s allows the sinks", other)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Metrics counts the events of one sink.
 type Metrics interface {
 	Published(n int)              // taken by the sink
-	Dropped(reason string, n int) // for one of [DropReasons]
+	Dropped(reason string, n int) // for one of the reasons below
 	Buffered(n int)               // how many wait now
 	Failed()                      // a request that has to be sent again
 }
@@ -25,13 +25,10 @@ const (
 	dropStopped = "stopped" // the plugin has stopped, and the sink did not take it in time
 )
 
-// DropReasons returns the reasons, for metrics that exist before the first event.
-func DropReasons() []string { return []string{dropFull, dropRefused, dropRemoved, dropStopped} }
-
 // Drop is events that were dropped for one reason since the last Drop of a sink for it.
 type Drop struct {
 	Sink   string // its name
-	Reason string // one of [DropReasons]
+	Reason string // one of the above
 	Why    string // of the last one, for people
 	Events int
 }

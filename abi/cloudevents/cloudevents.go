@@ -1,0 +1,16 @@
+// Package cloudevents is what hosts and guests share of the capability by which a host publishes what
+// happens to the objects of a controller as CloudEvents. SPEC.md specifies it.
+package cloudevents
+
+import "github.com/thole-dev/thole/abi/rawjson"
+
+// Name is the name of the capability: of its section in a controller of a manifest.
+const Name = "cloudEvents"
+
+// Decode decodes the section of a controller: whether the host publishes its events. Every error is a
+// [*rawjson.Error].
+func Decode(section []byte) (publish bool, err error) {
+	r := rawjson.NewReader(section)
+	publish = r.Bool()
+	return publish, r.End()
+}

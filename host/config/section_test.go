@@ -1,0 +1,117 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kyaml "sigs.k8s.io/yaml"
+
+	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/rights"
+)
+
+// mail is the section of a capability.
+type mail struct {
+	From string  `json:"from,omitempty"`
+	Size int64   `json:"size,omitempty"`
+	To   letters `json:"to,omitempty"`
+}
+
+type letter struct {
+	Host string `json:"host,omitempty"`
+}
+
+type letters []letter
+
+func (letters) EntryExample() string { return "such as {host: a}" }
+
+func (m *mail) Problems(at *field.Path, plugin string, ceiling Allow) []error {
+	if m.From == "nobody" {
+		return []error{field.Invalid(at.Child("from"), m.From, "must be somebody")}
+	}
+	return ceiling.HTTPProblems(at.Child("to"), plugin, m.Hosts())
+}
+
+func (m *mail) Hosts() (all egress.Entries) {
+	for _, l := range m.To {
+		all = append(all, egress.Entry{Host: l.Host, SecretRef: &rights.SecretRef{Namespace: "mail", Name: l.Host}})
+	}
+	return all
+}
+
+// withMail is a host with that capability and another one.
+func withMail() Config {
+	return Config{Sections: []Section{
+		{"mail", func() PolicySection { return &mail{} }}, {"post", func() PolicySection { return &mail{} }},
+	}}.WithDefaults()
+}
+
+func TestSectionsOfCapabilitiesAreInThePolicy(t *testing.T) {
+	c := withMail()
+	c.Allow = c.Allow.WithEveryHTTP()
+	text := versioned("mail: {from: a, size: 9007199254740993, to: [{host: x}, {host: w}]}\nlimits: {intents: 7}\nhttp: [{host: z, secretRef: {namespace: a, name: b}}]")
+	p, err := c.ReadPolicy("p", text)
+	want := map[string]PolicySection{"mail": &mail{From: "a", Size: 9007199254740993, To: letters{{"x"}, {"w"}}}}
+	if err != nil || !reflect.DeepEqual(p.Sections, want) || p.Limits.Intents != 7 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if got := p.Secrets(); !reflect.DeepEqual(got, []egress.SecretRef{{Namespace: "a", Name: "b"}, {Namespace: "mail", Name: "x"}, {Namespace: "mail", Name: "w"}}) {
+		t.Errorf("Secrets: %v", got)
+	}
+	if len(p.HTTP) != 1 {
+		t.Errorf("the entries of the policy have changed: %v", p.HTTP)
+	}
+	other, err := c.ReadPolicy("p", versioned("mail: {from: b}"))
+	if err != nil || p.Equal(other) {
+		t.Errorf("policies with other sections are equal: %v", err)
+	}
+	p.APIVersion = c.APIVersion
+	printed, err := kyaml.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.ReadPolicy("p", printed); err != nil || !again.Equal(p) {
+		t.Errorf("%v: %+v\nwant\n%+v\n%s", err, again, p, printed)
+	}
+}
+
+func TestSectionsThatAreNotValidAreRefused(t *testing.T) {
+	c := withMail()
+	for text, want := range map[string]string{
+		"mail: x":                   `mail: Invalid value: "x": must be a mapping of fields, such as {from: ...}`,
+		"mail: {fro: a}":            `unknown field "mail.fro", did you mean "mail.from"?`,
+		"mail: {from: 5}":           `mail.from: Invalid value: 5: must be text`,
+		"mail: {from: ''}":          `mail.from: Required value`,
+		"mail: {size: 1.5}":         `mail.size: Invalid value: 1.5: must be a whole number`,
+		"mail: {to: x}":             `mail.to: Invalid value: "x": must be a list of entries, such as {host: a}`,
+		"mail: {to: [x]}":           `mail.to[0]: Invalid value: "x": must be an entry, such as {host: a}`,
+		"mail: {to: [{hots: a}]}":   `unknown field "mail.to[0].hots"`,
+		"mail: {from: nobody}":      `mail.from: Invalid value: "nobody": must be somebody`,
+		"mail: {to: [{host: a.b}]}": `mail.to[0]: Forbidden: the host's configuration does not allow this much to the plugin`,
+		"mails: {}":                 `unknown field "mails", did you mean "mail"?`,
+		"from: a":                   `unknown field "from": from belongs below mail`,
+		"mail: {}\nmail: {}":        `key "mail" already set in map`,
+		"post: {fro: a}\nlimit: {}": `unknown field "post.fro", did you mean "post.from"?`,
+	} {
+		t.Run(text, func(t *testing.T) {
+			_, err := c.ReadPolicy("p", versioned(text))
+			wantProblems(t, err, want)
+			if n := strings.Count(text, "\n"); err != nil && !strings.Contains(err.Error(), "already set") && strings.Count(err.Error(), "\n") != n {
+				t.Errorf("%d problems are reported: %v", strings.Count(err.Error(), "\n")+1, err)
+			}
+		})
+	}
+	for text, want := range map[string]string{"mail: {}": `unknown field "mail"`} {
+		_, err := Config{}.WithDefaults().ReadPolicy("p", versioned(text))
+		wantProblems(t, err, want) // of a host without the capability
+	}
+	_, err := Read(write(t, "mail: {}"), c.Sections...)
+	wantProblems(t, err, `unknown field "mail": it belongs in the policy of a plugin`)
+	_, err = Read(write(t, "policies: {p: {apiVersion: thole.dev/v1alpha1, mail: {fro: a}}}"), c.Sections...)
+	wantProblems(t, err, `policies.p: unknown field "mail.fro"`)
+	if _, err := Read(write(t, "policies: {p: {apiVersion: thole.dev/v1alpha1, mail: {from: a}}}"), c.Sections...); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/election"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/telemetry"
+)
+
+// Environment is what a host gives its capabilities.
+type Environment struct {
+	Cluster *rest.Config
+	Metrics *telemetry.Metrics // for series of their own
+	Events  events.Observer
+	Logger  hclog.Logger
+	Version string // of the host
+}
+
+// Capability is what a capability does with the plugins of a host. The runner calls those of several
+// capabilities in the order of the host's list. A nil function of this type and of the types below is not
+// called.
+type Capability struct {
+	// Plugin is called when a plugin starts that did not run. If the start fails, what it returns is not
+	// used after Prepare.
+	Plugin func(plugin string) PluginPart
+	// Wait blocks until nothing is left to do for plugins that have stopped. None is started or stopped
+	// meanwhile.
+	Wait func()
+}
+
+// PluginPart is what a capability does with one plugin, of all its revisions. Its functions are called
+// by the goroutine of the catalog, one after the other.
+type PluginPart struct {
+	// Prepare is called with a revision that is to replace the running one, which runs until then. It may
+	// block until ctx is done. The revision is refused with its error. If it does replace the other one,
+	// use is called, which must not block; if not, it is not.
+	Prepare func(ctx context.Context, rev *Revision) (use func(), err error)
+	// Controller is called before a controller of the plugin starts.
+	Controller func(c Handle) ControllerPart
+	// Stop is called when the plugin has stopped. It must not block.
+	Stop func()
+}
+
+// ControllerPart is what a capability does with one controller.
+type ControllerPart struct {
+	dispatch.Hooks
+	// Swapped is called when the controller has started with a revision, before is nil then, and when it
+	// runs another one. It must not block.
+	Swapped func(before, next *dispatch.Revision)
+	// Stop is called when the controller ends. It must have ended all that calls the Handle when it returns.
+	Stop func()
+}
+
+// Handle is a controller, for capabilities. Its methods may be called concurrently, from when the controller
+// has started.
+type Handle interface {
+	// Revision returns the revision that new runs use.
+	Revision() *dispatch.Revision
+	// Keys returns the keys of the objects that the controller reconciles, in order.
+	Keys() []object.Key
+	// Shown returns an object of them as the informer shows it: the next event has it as the old object.
+	Shown(key object.Key) (*object.Object, bool)
+	// Leads reports whether the term has not ended in which this replica leads the plugin. Its Lease may be
+	// about to be renewed late, so that this is not whether it may write.
+	Leads() bool
+	// Term returns a channel that is closed while this replica leads the plugin, and one that is closed when
+	// that has ended. Of one replica, the term has no end.
+	Term() (leading, ended <-chan struct{})
+}
+
+// handle implements [Handle].
+type handle struct {
+	*controller
+	lead *election.Plugin // nil: there is one replica
+}
+
+func (h handle) Keys() []object.Key { return h.keys(every) }
+
+func (h handle) Shown(key object.Key) (*object.Object, bool) { return h.Cache.Shown(key) }
+
+func (h handle) Leads() bool { return h.lead == nil || isClosed(h.lead.Leading()) }
+
+func (h handle) Term() (leading, ended <-chan struct{}) {
+	if h.lead != nil {
+		return h.lead.Term()
+	}
+	always := make(chan struct{})
+	close(always)
+	return always, nil
+}
+
+// partsOf returns what the capabilities do with a plugin, which starts or runs.
+func (r *Runner) partsOf(plugin string) (parts []PluginPart) {
+	if p := r.running(plugin); p != nil {
+		return p.parts
+	}
+	for _, c := range r.Capabilities {
+		if c.Plugin != nil {
+			parts = append(parts, c.Plugin(plugin))
+		}
+	}
+	return parts
+}
+
+// prepareParts prepares a revision.
+func prepareParts(ctx context.Context, parts []PluginPart, rev *Revision) (use []func(), err error) {
+	for _, p := range parts {
+		if p.Prepare == nil {
+			continue
+		}
+		f, err := p.Prepare(ctx, rev)
+		if err != nil {
+			return nil, err
+		}
+		use = append(use, f)
+	}
+	return use, nil
+}
+
+// controllerParts returns what the capabilities do with a controller that starts, and their hooks.
+func controllerParts(parts []PluginPart, h Handle) (all []ControllerPart, hooks []dispatch.Hooks) {
+	for _, p := range parts {
+		if p.Controller == nil {
+			continue
+		}
+		part := p.Controller(h)
+		all, hooks = append(all, part), append(hooks, part.Hooks)
+	}
+	return all, hooks
+}
+
+// swapped tells the parts of a controller that it runs another revision.
+func (c *controller) swapped(before, next *dispatch.Revision) {
+	for _, p := range c.parts {
+		if p.Swapped != nil {
+			p.Swapped(before, next)
+		}
+	}
+}
+
+func (c *controller) stopParts() {
+	for _, p := range c.parts {
+		if p.Stop != nil {
+			p.Stop()
+		}
+	}
+}
+
+// WaitCapabilities blocks until the capabilities have nothing left to do for plugins that have stopped.
+// No plugin may be started or stopped meanwhile.
+func (r *Runner) WaitCapabilities() {
+	for _, c := range r.Capabilities {
+		if c.Wait != nil {
+			c.Wait()
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Package standard is the list of the capabilities that thole has. A host without one is built by removing
+// its line.
+package standard
+
+import (
+	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/host/with/cloudevents"
+)
+
+// Capabilities returns them in the order in which a host calls their functions. None needs another one.
+func Capabilities() with.List {
+	return with.List{
+		cloudevents.Capability(),
+	}
+}

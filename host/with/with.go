@@ -1,0 +1,72 @@
+// Package with has what a host can do beside its core: capabilities. Each has a folder here with all of it,
+// and its name as a line in the list of the program (cmd/thole/capabilities.go). See host/doc.go for how one is
+// made.
+package with
+
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/inspect"
+	"github.com/thole-dev/thole/host/runner"
+)
+
+// Capability declares a capability. A nil function is not called.
+type Capability struct {
+	// Name is that of its sections, in the controllers of manifests and in policies.
+	Name string
+	// Check returns what is wrong with the section of a controller, which was decoded and checked otherwise.
+	// It must be set, or the capability has no sections.
+	Check func(c *abi.Controller, section []byte) error
+	// Policy returns an empty section of a policy, see [config.Section]. Without it policies have none.
+	Policy func() config.PolicySection
+	// Title is the name of its row in what `thole inspect` prints of a controller, and Describe returns the
+	// text, "" for a controller that does not use the capability.
+	Title    string
+	Describe func(c *abi.Controller) string
+	// New is called once for each host, before it starts.
+	New func(env runner.Environment) runner.Capability
+}
+
+// List are the capabilities of a program, in the order in which their functions are called.
+type List []Capability
+
+// Checks returns what checks the sections of manifests, by their names.
+func (l List) Checks() map[string]func(*abi.Controller, []byte) error {
+	all := map[string]func(*abi.Controller, []byte) error{}
+	for _, c := range l {
+		if c.Check != nil {
+			all[c.Name] = c.Check
+		}
+	}
+	return all
+}
+
+// Policies returns the sections that policies may have.
+func (l List) Policies() (all []config.Section) {
+	for _, c := range l {
+		if c.Policy != nil {
+			all = append(all, config.Section{Name: c.Name, New: c.Policy})
+		}
+	}
+	return all
+}
+
+// Rows returns the rows of controllers in reports.
+func (l List) Rows() (all []inspect.Row) {
+	for _, c := range l {
+		if c.Describe != nil {
+			all = append(all, inspect.Row{Title: c.Title, Describe: c.Describe})
+		}
+	}
+	return all
+}
+
+// New returns what the capabilities do in a host.
+func (l List) New(env runner.Environment) (all []runner.Capability) {
+	for _, c := range l {
+		if c.New != nil {
+			all = append(all, c.New(env))
+		}
+	}
+	return all
+}
