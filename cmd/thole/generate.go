@@ -20,7 +20,8 @@ In each package, by default that of the working directory, this writes one file,
 passes to the SDK, without reflection. The SDK uses them in place of
 encoding/json. Types that are declared in other packages of the module get theirs
 there. The paths of the written files are printed to standard output. A file that
-does not fit its types any more does not compile.
+does not fit the fields of its types any more does not compile; --check finds
+what else has changed, such as a method MarshalJSON that was added.
 
 A type without a codec, such as a map[string]any, is left to encoding/json, which the
 plugin then contains. Each such place is printed to standard error, with the reason.

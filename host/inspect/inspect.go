@@ -183,6 +183,9 @@ func (r *Report) readPolicy(o Options) (p policy, err error) {
 	}
 	if err == nil {
 		r.PolicyFile = path
+		if err := source.CheckPolicy(text); err != nil {
+			r.refuse(stepRead, fmt.Errorf("read policy %s: %w", filepath.Base(path), err))
+		}
 	}
 	read, err := o.ReadPolicy(r.Name, text)
 	if err != nil {

@@ -263,6 +263,14 @@ func TestThePolicyBesideTheFileIsRead(t *testing.T) {
 		t.Errorf("load %+v, memory %+v", r.Load, r.Memory)
 	}
 	expectRefused(t, read(path, "limit: {}"), "policy", `correct.yaml: unknown field "limit", did you mean "limits"?`)
+	for _, empty := range []string{"", " \n"} {
+		if err := os.WriteFile(strings.TrimSuffix(path, ".wasm")+".yaml", []byte(empty), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := File(t.Context(), path, Options{ReadPolicy: c.ReadUnbounded})
+		ok(t, err)
+		expectRefused(t, r, "read", "correct.yaml: is empty: write the policy to it")
+	}
 	expectRefused(t, read(path, "digest: sha256:"+strings.Repeat("0", 64)), "policy", "and the file has sha256:")
 
 	var needed *Policy

@@ -114,13 +114,21 @@ func (p *pluginFiles) readPolicy(d *Directory, seen fileStat, buffer *bytes.Buff
 		return nil, nil
 	}
 	text, err := policyFile.read(d.system.open, p.policy, seen, buffer)
-	if err == nil && len(bytes.TrimSpace(text)) == 0 {
-		err = problem("is empty: write the policy to it ({} allows what no policy allows), or remove it")
+	if err == nil {
+		err = CheckPolicy(text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read policy %s: %w", p.policy, err)
 	}
 	return bytes.Clone(text), nil
+}
+
+// CheckPolicy returns an error for a text that is no policy, whatever policies may have: one that is empty.
+func CheckPolicy(text []byte) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return problem("is empty: write the policy to it ({} allows what no policy allows), or remove it")
+	}
+	return nil
 }
 
 // gone reports whether the module has been missing for long enough.

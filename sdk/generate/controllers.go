@@ -144,10 +144,16 @@ func (f *controllerFinder) addController(literal *ast.CompositeLit) {
 	}
 	kindOf := member(literal, "For")
 	_, generic := types.Unalias(t.TypeArgs().At(0)).(*types.TypeParam)
-	if kindOf == nil || generic {
+	if kindOf == nil {
 		return
 	}
 	kind, ok := f.kind(kindOf)
+	if generic {
+		if !ok || strings.Contains(kind.Group(), ".") { // else it is a kind of Kubernetes
+			f.fail(literal.Pos(), "the types of the controller are type parameters, so that its kinds are not known here; write the literal sdk.Controller[Spec, Status] with its types, and give that to the function")
+		}
+		return
+	}
 	if !ok {
 		f.fail(kindOf.Pos(), "the kind is not known before the plugin runs; write For: sdk.Kind{APIVersion: \"example.com/v1\", Kind: \"Example\"}, or a variable of a package with such a value")
 		return

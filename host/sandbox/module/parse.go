@@ -141,7 +141,7 @@ func (m *Module) readTypes(r *wasm.Reader) {
 			r.Failf("too large: more than %d parameters and results of all types together", maxTypeValues)
 		}
 		if most := max(len(t.Params), len(t.Results)); most > maxParams {
-			r.Failf("too large: %d parameters or results, the limit is %d", most, maxParams)
+			r.Failf("too large: %d parameters or results, the limit is %d: a function is given a struct with as many words in its fields; make large ones of them pointers", most, maxParams)
 		}
 		m.types = append(m.types, t)
 	}

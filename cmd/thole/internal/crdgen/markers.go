@@ -66,9 +66,63 @@ var ofDeepCopy = []string{"object:root", "object:generate"}
 // checkMarkers adds a mistake for each marker of a type that has no effect.
 func (t *typeSet) checkMarkers(pkg *loader.Package, info *markers.TypeInfo) {
 	t.checkComments(pkg, markers.DescribesType, info.RawDecl.Doc, info.RawSpec.Doc, apart(pkg, info.RawDecl))
+	t.refuseMarkers(pkg, "behind the declaration", info.RawSpec.Comment)
 	for _, field := range info.Fields {
 		t.checkComments(pkg, markers.DescribesField, field.RawField.Doc, field.RawField.Comment)
+		t.refuseMarkers(pkg, "behind the field", field.RawField.Comment)
 	}
+	if !t.searched[pkg] {
+		t.searched[pkg] = true
+		t.checkFunctions(pkg)
+	}
+}
+
+// checkFunctions adds a mistake for each marker of a schema in the comments of functions. Others, such as those for
+// RBAC, stand there in what kubebuilder has scaffolded.
+func (t *typeSet) checkFunctions(pkg *loader.Package) {
+	for _, file := range pkg.Syntax {
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			begin := f.Pos()
+			if f.Doc != nil {
+				begin = f.Doc.Pos()
+			}
+			for _, group := range file.Comments {
+				if begin <= group.Pos() && group.End() <= f.End() {
+					t.refuseMarkers(pkg, "of a function", group)
+				}
+			}
+		}
+	}
+}
+
+// refuseMarkers adds a mistake for each marker of types and fields in a comment that stands where it has no effect.
+func (t *typeSet) refuseMarkers(pkg *loader.Package, where string, group *ast.CommentGroup) {
+	if group == nil {
+		return
+	}
+	for _, comment := range group.List {
+		for line := range strings.Lines(comment.Text) {
+			name, ok := t.schemaMarker(line)
+			if ok {
+				pkg.AddError(loader.ErrFromNode(fmt.Errorf("the marker %s has no effect in a comment %s: write it above a type or a field, behind //", name, where), comment))
+			}
+		}
+	}
+}
+
+// schemaMarker returns the name of the marker of a type or field that a line of a comment has.
+func (t *typeSet) schemaMarker(line string) (name string, ok bool) {
+	text, ok := strings.CutPrefix(strings.Trim(line, "/* \t\r\n"), "+"+prefix)
+	if !ok {
+		return "", false
+	}
+	name, _, _ = strings.Cut(text, "=")
+	isOf := func(target markers.TargetType) bool { return t.Collector.Lookup("+"+prefix+text, target) != nil }
+	return prefix + name, isOf(markers.DescribesType) || isOf(markers.DescribesField)
 }
 
 // checkComments checks the markers in comments of a type or field.
@@ -78,6 +132,10 @@ func (t *typeSet) checkComments(pkg *loader.Package, target markers.TargetType, 
 			continue
 		}
 		for _, comment := range group.List {
+			if strings.HasPrefix(comment.Text, "/*") {
+				t.refuseMarkers(pkg, "between /* and */", &ast.CommentGroup{List: []*ast.Comment{comment}})
+				continue
+			}
 			text, isMarker := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")), "+"+prefix)
 			if name, _, _ := strings.Cut(text, "="); slices.Contains(ofDeepCopy, name) && target == markers.DescribesType {
 				continue

@@ -30,6 +30,7 @@ type typeSet struct {
 
 	packages map[string]*loader.Package // by path, those that are imported, too
 	checked  map[crd.TypeIdent]bool     // whether the schema of a type can be made
+	searched map[*loader.Package]bool   // for markers of functions
 	refused  []packages.Error           // what the API server would refuse
 }
 
@@ -41,7 +42,7 @@ func loadTypes(ctx context.Context, at generate.Place, controllers []generate.Co
 			paths[v.Spec.Package], paths[v.Status.Package] = true, true
 		}
 	}
-	t := &typeSet{dir: at.Dir, fset: token.NewFileSet(), packages: map[string]*loader.Package{}, checked: map[crd.TypeIdent]bool{}}
+	t := &typeSet{dir: at.Dir, fset: token.NewFileSet(), packages: map[string]*loader.Package{}, checked: map[crd.TypeIdent]bool{}, searched: map[*loader.Package]bool{}}
 	config := &packages.Config{Context: ctx, Dir: at.Dir, Fset: t.fset, Mode: packages.NeedModule}
 	if at.Temp != "" {
 		config.Env = append(os.Environ(), "GOTMPDIR="+at.Temp)

@@ -34,9 +34,19 @@ type Nested struct {
 	// +kubebuilder:validation:Enum=1;2
 	F string `json:"f"`
 	// +kubebuilder:validation:Enum=a;b
-	G *int32 `json:"g"`
-	H Choice `json:"h"`
+	G *int32  `json:"g"`
+	H Choice  `json:"h"`
+	I string  `json:"i"` // +kubebuilder:validation:MaxLength=3
+	J Bounded `json:"j"`
+	/* +kubebuilder:validation:MaxLength=3 */
+	K string `json:"k"`
 }
+
+/*
+Bounded has a marker that no tool reads.
++kubebuilder:validation:MaxLength=3
+*/
+type Bounded string
 
 // Choice has values that are none.
 // +kubebuilder:validation:Enum=yes;no
@@ -44,5 +54,13 @@ type Choice bool
 
 // Status has none.
 type Status struct{}
+
+// Reconcile has markers of kubebuilder, and one that belongs to a field.
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get
+// +kubebuilder:validation:MaxLength=3
+func Reconcile() {
+	// +kubebuilder:scaffold:imports
+	// +kubebuilder:validation:Required
+}
 
 func main() {}
