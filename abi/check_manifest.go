@@ -63,7 +63,6 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkFeature(m.Features, FeatureChildren, "whileDeleting", c.WhileDeleting),
 		checkFeature(m.Features, FeatureChildren, "statusOwner", c.StatusOwner != ""),
 		checkFeature(m.Features, FeatureChildren, "applied", c.Applied != ""),
-		checkFeature(m.Features, FeatureTimers, "timers", len(c.Timers) > 0),
 		checkFeature(m.Features, FeatureDaemons, "daemon", c.Daemon != nil),
 		checkFeature(m.Features, FeatureScans, "scans", len(c.Scans) > 0),
 		checkFeature(m.Features, FeatureHTTP, "http", len(c.HTTP) > 0),
@@ -98,8 +97,6 @@ func (c Controller) check() error {
 		c.checkMetadataOnly(),
 		c.checkChanges(),
 		c.checkChildren(),
-		checkEach("timers", c.Timers, Timer.check),
-		checkDistinct("timers", "name", c.Timers, func(t Timer) string { return t.Name }),
 		c.checkDaemon(),
 		checkEach("scans", c.Scans, Scan.check),
 		checkDistinct("scans", "name", c.Scans, func(s Scan) string { return s.Name }),
@@ -138,16 +135,6 @@ func (c Controller) checkChanges() error {
 		return nil
 	}
 	return rawjson.NewError("changes", rawjson.Quote(string(c.Changes))+" is not one of memory, annotation")
-}
-
-func (t Timer) check() error {
-	if err := checkName("name", t.Name); err != nil {
-		return err
-	}
-	if t.Interval == 0 {
-		return rawjson.NewError("interval", "is required: the time between two runs")
-	}
-	return nil
 }
 
 // Bounds of [Retry.Factor], in percent.

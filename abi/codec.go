@@ -141,7 +141,6 @@ func (c *Controller) fields(f *fields) {
 	f.text("changes", (*string)(&c.Changes))
 	f.boolean("gone", &c.Gone)
 	f.duration("interval", &c.Interval)
-	objects(f, "timers", MaxTimers, &c.Timers, (*Timer).fields)
 	pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
 	objects(f, "scans", MaxScans, &c.Scans, (*Scan).fields)
 	objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
@@ -171,14 +170,6 @@ func (w *Watch) fields(f *fields) {
 	f.required("by", (*string)(&w.By))
 	f.text("key", &w.Key)
 	f.text("field", &w.Field)
-}
-
-func (t *Timer) fields(f *fields) {
-	f.required("name", &t.Name)
-	f.duration("interval", &t.Interval)
-	f.duration("initialDelay", &t.InitialDelay)
-	f.duration("idle", &t.Idle)
-	f.boolean("sharp", &t.Sharp)
 }
 
 func (r *Retry) fields(f *fields) {
@@ -234,13 +225,13 @@ func (q *Request) fieldsBeforeObject(f *fields) {
 	texts(f, "reasons", math.MaxInt, &q.Reasons)
 	f.count("attempt", &q.Attempt)
 	pointer(f, "previous", &q.Previous, (*Previous).fields)
-	texts(f, "timers", math.MaxInt, &q.Timers)
 	f.raws("signals", math.MaxInt, &q.Signals)
 	pointer(f, "change", &q.Change, (*Change).fields)
 	f.raw("memo", &q.Memo)
 	f.time("now", &q.Now)
 	f.seed("seed", &q.Seed)
 	f.raw("config", &q.Config)
+	f.sections(&q.Sections)
 }
 
 func (c *Change) fields(f *fields) {

@@ -123,7 +123,6 @@ const (
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
 	MaxProgress         = 4 << 10
-	MaxTimers           = 64       // of a controller
 	MaxSignals          = 16       // of one step of a daemon
 	MaxSignal           = 4 << 10  // of one of them
 	MaxDaemonState      = 32 << 10 // of a daemon between two steps
@@ -190,7 +189,6 @@ const (
 	// FeatureChanges is the feature of [Controller.Changes], [Controller.Gone],
 	// [Request.Change], [Request.Gone] and [Result.Progress].
 	FeatureChanges = "changes"
-	FeatureTimers  = "timers" // timers of a controller and of a request
 	// FeatureDaemons is the feature of [Controller.Daemon], [Request.Signals] and the export daemon.
 	FeatureDaemons = "daemons"
 	FeatureHTTP    = "http" // http of a controller, the import http
@@ -216,7 +214,7 @@ const (
 // manifest lists those that its plugin uses.
 func Features() []string {
 	return []string{
-		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureTimers, FeatureDaemons,
+		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureDaemons,
 		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling, FeatureScans, FeatureGauges,
 		FeatureChildren, FeaturePrune,
 	}

@@ -33,7 +33,6 @@ type Controller struct {
 	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
 	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
-	Timers        []Timer     // schedules of each object, with distinct names; feature [FeatureTimers]
 	Daemon        *Daemon     // a daemon of each object; nil: none; feature [FeatureDaemons]
 	Scans         []Scan      // functions that find the objects to run, with distinct names; feature [FeatureScans]
 	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
@@ -135,17 +134,6 @@ const (
 	ChangesMemory     Changes = "memory"     // of the host: lost when that restarts or another replica takes over
 	ChangesAnnotation Changes = "annotation" // of the object, without its status
 )
-
-// Timer is a schedule of each object of a controller.
-type Timer struct {
-	Name         string // a DNS label, distinct within the controller
-	Interval     int64  // ms; less than 100 counts as 100
-	InitialDelay int64  // ms from the creation of the object to the first time
-	Idle         int64  // ms that the spec, labels and annotations must not have changed; 0 for no condition
-	// Sharp keeps the times on a grid from the creation of the object. Otherwise Interval
-	// begins at the end of a run, and the host adds jitter.
-	Sharp bool
-}
 
 // Retry is the backoff of a controller and how often it tries. It needs
 // [FeatureRetry]. The zero value of each field stands for its default.
@@ -259,6 +247,8 @@ func (c Conditions) Written() []string {
 
 // Request is the input of one reconcile.
 type Request struct {
+	Sections []Section `json:"-"` // of capabilities, by distinct names; members beside the others
+
 	Controller string    // the name of the controller to run
 	Object     []byte    // JSON: the primary as the API server sent it, without managedFields and last-applied
 	Deleting   bool      // the object has a deletionTimestamp, or is gone although the controller held it: clean up
@@ -266,7 +256,6 @@ type Request struct {
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
-	Timers     []string  // names of the controller's timers that are due
 	Signals    [][]byte  // JSON: of the object's daemon, of scans and of received events, since the last run that ended well
 	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host

@@ -8,7 +8,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// MaxSections is how many sections a controller may have.
+// MaxSections is how many sections a controller may have. A guest takes as many of a request.
 const MaxSections = 64
 
 // Section is the part of a capability in a message: a member whose name is that of the capability. What
@@ -19,10 +19,15 @@ type Section struct {
 }
 
 // Section returns the value of a section, nil if the controller has none of that name.
-func (c *Controller) Section(name string) []byte {
-	for i := range c.Sections { // no closure: hosts call it for each event
-		if c.Sections[i].Name == name {
-			return c.Sections[i].Value
+func (c *Controller) Section(name string) []byte { return sectionOf(c.Sections, name) }
+
+// Section returns the value of a section, nil if the request has none of that name.
+func (q *Request) Section(name string) []byte { return sectionOf(q.Sections, name) }
+
+func sectionOf(all []Section, name string) []byte {
+	for i := range all { // no closure: hosts call it for each event
+		if all[i].Name == name {
+			return all[i].Value
 		}
 	}
 	return nil
@@ -70,7 +75,9 @@ func (f *fields) sections(all *[]Section) {
 func (f *fields) section(all *[]Section) {
 	name := f.r.Name()
 	if len(*all) == MaxSections {
-		f.r.Fail("more than " + strconv.Itoa(MaxSections) + " members that are not fields")
+		if f.r.Strict { // a guest ignores what it does not know
+			f.r.Fail("more than " + strconv.Itoa(MaxSections) + " members that are not fields")
+		}
 		return
 	}
 	if !f.r.Null() {

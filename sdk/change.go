@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/sdk/internal/guest"
+	"github.com/thole-dev/thole/abi/timers"
 )
 
-// This file has the changes and timers of a request: SPEC.md, "Changes" and "Timer".
+// This file has the changes and timers of a request: SPEC.md, "Changes", and abi/timers/SPEC.md.
 
 // Changes is where the host keeps what the last run that ended well was given of an object.
 type Changes = abi.Changes
@@ -108,15 +108,20 @@ type Timer struct {
 // Due reports whether a timer is due in this run.
 func (r *Run) Due(timer string) bool { return slices.Contains(r.Timers, timer) }
 
-// timersOf returns the timers of a manifest, which names the feature.
-func timersOf(all []Timer) []abi.Timer {
-	guest.Feature(abi.FeatureTimers)
-	timers := make([]abi.Timer, len(all))
+// timersOf returns the section of a manifest with timers.
+func timersOf(all []Timer) abi.Section {
+	written := make([]timers.Timer, len(all))
 	for i, t := range all {
-		timers[i] = abi.Timer{
+		written[i] = timers.Timer{
 			Name: t.Name, Interval: milliseconds(t.Interval), InitialDelay: milliseconds(t.InitialDelay),
 			Idle: milliseconds(t.Idle), Sharp: t.Sharp,
 		}
 	}
-	return timers
+	return abi.Section{Name: timers.Name, Value: timers.Encode(written)}
+}
+
+// dueTimers returns the names of the timers that are due in a run.
+func dueTimers(q *abi.Request) []string {
+	due, _ := timers.DecodeDue(q.Section(timers.Name)) // the host has written it
+	return due
 }

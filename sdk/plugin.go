@@ -232,7 +232,7 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 		manifest.Sections = append(manifest.Sections, abi.Section{Name: cloudevents.Name, Value: []byte("true")})
 	}
 	if len(c.Timers) > 0 {
-		manifest.Timers = timersOf(c.Timers)
+		manifest.Sections = append(manifest.Sections, timersOf(c.Timers))
 	}
 	if c.Daemon != nil {
 		c.Daemon.register(manifest)

@@ -104,7 +104,7 @@ type (
 func newRun(h guest.Host, q *abi.Request) *Run {
 	return &Run{
 		Now: q.Now, Attempt: q.Attempt, Previous: q.Previous, Reasons: q.Reasons, Seed: q.Seed,
-		Gone: q.Gone, Change: q.Change, Timers: q.Timers, Signals: q.Signals,
+		Gone: q.Gone, Change: q.Change, Timers: dueTimers(q), Signals: q.Signals,
 		Log: Log{h}, host: h, object: q.Object, config: q.Config,
 		result: abi.Result{Memo: q.Memo, Progress: progressOf(q.Change)},
 	}

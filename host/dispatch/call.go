@@ -75,7 +75,7 @@ func (r *run) request() *abi.Request {
 		Gone:       r.gone != nil,
 		Change:     r.change(),
 		Reasons:    r.reasons(),
-		Timers:     r.due,
+		Sections:   r.sections,
 		Signals:    r.takeSignals(),
 		Attempt:    r.state.tries.Attempt,
 		Previous:   r.state.previous,

@@ -219,12 +219,8 @@ type Controller struct {
 	// hash of the uid. created is empty unless the controller asks for changes.
 	created   map[object.Key]object.Hash
 	cleanedUp map[object.Key][]object.Hash
-	// timers has the objects that have run, and nothing if the controller has no timers.
-	// followed is since when it runs objects by them.
-	timers map[object.Key]*objectTimers
 	// daemons has those of the objects, and nothing if the controller has none.
-	daemons  map[object.Key]*daemon
-	followed time.Time
+	daemons map[object.Key]*daemon
 	// scans has when the scans of the running revision are due, by name; the zero time is now.
 	scans map[string]time.Time
 	// scanRound is how often the scans have begun anew: with each revision and each term. It is not 0
@@ -255,7 +251,6 @@ func New(config Config, revision *Revision) *Controller {
 		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}
 	c.revision.Store(revision)
-	c.followed = time.Now()
 	c.lead()
 	return c
 }
@@ -264,8 +259,7 @@ func New(config Config, revision *Revision) *Controller {
 func (c *Controller) Revision() *Revision { return c.revision.Load() }
 
 // Swap makes new runs use another revision; runs in progress end on the revision
-// that they began with. Keys keep their place in the queue, their edges and
-// timers. When they run next with other code, their tries are dropped. Every key of
+// that they began with. Keys keep their place in the queue and their edges. When they run next with other code, their tries are dropped. Every key of
 // keys, which are in order, is added to the queue, spread over time, and then every key
 // that is known beside them: its object may not be followed any more, which no event
 // shows, or is gone. Swap must not be called concurrently.
@@ -286,7 +280,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 		c.forgetRuns()
 	}
 	others = append(others, c.goneReplaced(healthy, before, revision)...)
-	c.timersReplaced(before.Controller.Timers, revision.Controller.Timers)
+	c.callReplaced(before, revision)
 	scans := c.scansReplaced(revision)
 	c.mu.Unlock()
 	before.Breaker.retire()

@@ -42,7 +42,7 @@ func (r *run) end() events.RunEnded {
 		r.c.Metrics.Looped()
 	}
 	r.setRetry()
-	r.setTimer(&r.decision.Next, r.endTimers())
+	r.setTimer(&r.decision.Next, r.deadline(&r.decision))
 	gone := r.endsGone()
 	if gone {
 		r.decision.Next = outcome.Next{}

@@ -1,10 +1,13 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
 // Hooks are what one capability does while a controller works. A nil function is not called. Those of
@@ -20,6 +23,39 @@ type Hooks struct {
 	// is not called for a step of a daemon alone. It is called by the worker, without a lock, and must not
 	// block.
 	Ended func(rev *Revision, run *EndedRun)
+
+	// The functions below are called with the lock of the controller held. They must not block, and must not
+	// call the controller.
+	//
+	// state is what the capability keeps for the object with a key: nil, or a pointer. It is nil before the
+	// first run, again for an object with another uid, and when the replica begins to lead.
+
+	// Begin is called when a run of an object that exists is about to call the guest. It may change the state,
+	// and adds what the request is to have. It is not called if the revision was replaced meanwhile: the key is
+	// due again then.
+	Begin func(state *any, run *BeginningRun)
+	// Deadline is called when a run of an object has ended for which Begin was called, and its state is the
+	// same since. It returns the time until the object is to run again, whatever else it waits for, 0 if it is
+	// not. decision is nil if the guest was not called.
+	Deadline func(state any, decision *outcome.Decision, now time.Time) time.Duration
+	// Suspended is called when an object does not run because it is suspended.
+	Suspended func(state any)
+	// Requested is called when somebody else has changed the spec, labels or annotations of an object, or has
+	// requested a run, before it is due for that.
+	Requested func(state any, at time.Time)
+	// Replaced is called when the controller gets another revision, and Term when the replica begins to lead.
+	Replaced func(before, next *Revision)
+	Term     func()
+}
+
+// BeginningRun is a run that is about to call the guest.
+type BeginningRun struct {
+	Revision *Revision
+	Object   *object.Object
+	Now      time.Time
+
+	Sections []abi.Section // of the request; a hook appends its own
+	Reasons  []abi.Reason  // of the request, beside those for which the key is due; a hook appends
 }
 
 // EndedRun is a run that has ended.
@@ -45,4 +81,137 @@ func (r *run) callEnded(e *events.RunEnded) {
 			f(r.revision, &EndedRun{RunEnded: e, Primary: r.primary, Started: r.start})
 		}
 	}
+}
+
+// hookState returns the state of a hook for a key.
+func (s *keyState) hookState(i int) any {
+	if s.hooks == nil {
+		return nil
+	}
+	return s.hooks[i]
+}
+
+// setHookState keeps the state of a hook, of so many.
+func (s *keyState) setHookState(i, of int, state any) {
+	if s.hooks == nil {
+		if state == nil {
+			return
+		}
+		s.hooks = make([]any, of)
+	}
+	s.hooks[i] = state
+}
+
+// callBegin calls the hooks for a run that is about to call the guest.
+func (r *run) callBegin() {
+	c := r.c
+	if r.gone != nil || len(c.Hooks) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.revision != c.revision.Load() {
+		return
+	}
+	begun := &BeginningRun{Revision: r.revision, Object: r.given, Now: r.start}
+	r.hooks = make([]any, len(c.Hooks))
+	for i := range c.Hooks {
+		if f := c.Hooks[i].Begin; f != nil {
+			state := r.state.hookState(i)
+			f(&state, begun)
+			r.state.setHookState(i, len(c.Hooks), state)
+			r.hooks[i] = state
+		}
+	}
+	r.sections, r.moreReasons = begun.Sections, begun.Reasons
+}
+
+// deadline returns the earliest time until the object is to run again because of a hook, 0 if there is
+// none. decision is nil if the guest was not called, and the state may then be of an earlier run.
+func (r *run) deadline(decision *outcome.Decision) (earliest time.Duration) {
+	c, now := r.c, time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.Hooks {
+		state := r.state.hookState(i)
+		if f := c.Hooks[i].Deadline; f == nil || state == nil || decision != nil && (r.hooks == nil || r.hooks[i] != state) {
+			continue
+		}
+		if d := c.Hooks[i].Deadline(state, decision, now); d > 0 && (earliest == 0 || d < earliest) {
+			earliest = d
+		}
+	}
+	return earliest
+}
+
+// callSuspended calls the hooks for a key whose object is suspended.
+func (c *Controller) callSuspended(key object.Key) {
+	c.eachState(key, func(h *Hooks, state any) {
+		if h.Suspended != nil {
+			h.Suspended(state)
+		}
+	})
+}
+
+// callRequested calls the hooks for a key that is about to be due for a reason.
+func (c *Controller) callRequested(key object.Key, reason abi.Reason) {
+	if reason != abi.ReasonPrimary && reason != abi.ReasonRequest {
+		return
+	}
+	now := time.Now()
+	c.eachState(key, func(h *Hooks, state any) {
+		if h.Requested != nil {
+			h.Requested(state, now)
+		}
+	})
+}
+
+// eachState calls f for each hook that has a state for the key.
+func (c *Controller) eachState(key object.Key, f func(h *Hooks, state any)) {
+	if len(c.Hooks) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.keys[key]
+	if s == nil {
+		return
+	}
+	for i := range c.Hooks {
+		if state := s.hookState(i); state != nil {
+			f(&c.Hooks[i], state)
+		}
+	}
+}
+
+// callReplaced calls the hooks for another revision. Controller.mu is held.
+func (c *Controller) callReplaced(before, next *Revision) {
+	for i := range c.Hooks {
+		if f := c.Hooks[i].Replaced; f != nil {
+			f(before, next)
+		}
+	}
+}
+
+// callTerm drops the states of hooks, and calls these for a term that begins. Controller.mu is held.
+func (c *Controller) callTerm() {
+	for _, s := range c.keys {
+		s.hooks = nil
+	}
+	for i := range c.Hooks {
+		if f := c.Hooks[i].Term; f != nil {
+			f()
+		}
+	}
+}
+
+// reasons are those of the request: why the key is due, and what hooks have added.
+func (r *run) reasons() []abi.Reason {
+	all := slices.Clip(r.item.Reasons)
+	for _, reason := range r.moreReasons {
+		if !slices.Contains(all, reason) {
+			all = append(all, reason)
+		}
+	}
+	return all
 }

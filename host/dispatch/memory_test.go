@@ -39,17 +39,14 @@ const manyKeys = 100_000
 func BenchmarkIdleKeys(b *testing.B) {
 	for name, asks := range map[string]abi.Controller{
 		"plain": {}, "changes": {Changes: abi.ChangesMemory},
-		"timers": {Timers: []abi.Timer{laterTimer("a"), laterTimer("b"), laterTimer("c")}},
+		"a state of a capability": {Sections: section(laterAlarm("a"), laterAlarm("b"), laterAlarm("c"))},
 	} {
 		b.Run(name, func(b *testing.B) { benchmarkIdleKeys(b, asks) })
 	}
 }
 
-// laterTimer is not due before the benchmark has ended.
-func laterTimer(name string) abi.Timer {
-	hour := int64(time.Hour / time.Millisecond)
-	return abi.Timer{Name: name, Interval: hour, InitialDelay: hour}
-}
+// laterAlarm is not due before the benchmark has ended.
+func laterAlarm(name string) alarm { return alarm{Name: name, Every: time.Hour, First: time.Hour} }
 
 func benchmarkIdleKeys(b *testing.B, asks abi.Controller) {
 	for b.Loop() {
@@ -75,7 +72,7 @@ func benchmarkIdleKeys(b *testing.B, asks abi.Controller) {
 		m.queue.ShutDown()
 		m.queue, m.c.Queue = nil, nil
 		report("queue")
-		m.c.keys, m.c.timers = nil, nil
+		m.c.keys = nil
 		report("dispatch")
 		b.ReportMetric(float64(all-left)/manyKeys, "heap-B/key")
 		runtime.KeepAlive(m)

@@ -36,6 +36,8 @@ type keyState struct {
 	dropMemo     bool // with replaced: memos of the new revision mean something else
 	otherAccount bool // with replaced: the new revision acts as another one
 
+	hooks []any // states of capabilities, by the index of their hooks; nil: all are nil
+
 	outageEnded bool // since the last run began
 	running     bool // a run is in progress
 }
@@ -215,7 +217,6 @@ func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
 	delete(c.keys, key)
-	delete(c.timers, key)
 	again, exists := c.Cache.Get(key)
 	if !exists { // else it is of an object that was created meanwhile
 		delete(c.created, key)

@@ -287,11 +287,11 @@ func (r *run) endWithoutReconcile() {
 	r.state.wokenByOthers = r.state.wokenByOthers || r.others // the next run counts as theirs
 	r.c.mu.Unlock()
 	next := r.item.Waits
-	r.setTimer(&next, r.untilTimer())
+	r.setTimer(&next, r.deadline(nil))
 	r.hand(r.state.writeLoop.copy(), next)
 }
 
-// setTimer sets the time of the next timer or, if it is earlier, of the next step of the daemon.
+// setTimer sets the time of the deadline of a hook or, if it is earlier, of the next step of the daemon.
 func (r *run) setTimer(next *outcome.Next, timer time.Duration) {
 	next.Timer = timer
 	if step := r.untilStep(); step > 0 && (timer == 0 || step < timer) {

@@ -1,7 +1,5 @@
 package dispatch
 
-import "time"
-
 // This file notices that the replica leads the plugin again. Another one may have reconciled the
 // objects meanwhile, so that what is remembered of their changes does not count any more.
 
@@ -23,10 +21,10 @@ func (c *Controller) lead() bool {
 }
 
 // beginTerm makes the next run of each key the first one of a term: another replica may have
-// handled the objects before, and run them by their timers, which start anew. mu is held.
+// handled the objects before. mu is held.
 func (c *Controller) beginTerm(term <-chan struct{}) {
 	c.term = term
-	c.timers, c.followed = nil, time.Now()
+	c.callTerm()
 	clear(c.created)
 	c.dropDaemons()
 	c.loseHeld()

@@ -194,7 +194,7 @@ func (c *Controller) wake(key object.Key, w wakeUp) {
 	case w.crowd:
 		c.Queue.AddBackground(key, w.reason)
 	default:
-		c.noteIdle(key, w.reason)
+		c.callRequested(key, w.reason)
 		c.Queue.Add(key, w.reason)
 	}
 }

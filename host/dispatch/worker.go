@@ -124,7 +124,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	}
 	done := c.Metrics.Started()
 	if !r.resumed {
-		r.beginTimers()
+		r.callBegin()
 		r.call(ctx)
 		r.reads.Close() // the effects may be postponed for long
 		r.pages, r.liveReads = nil, nil
@@ -195,8 +195,9 @@ type run struct {
 	later   time.Duration // the effects are postponed by; 0: they are not
 	missed  []abi.Reason  // with which own changes made the key due while it was parked
 
-	timers *objectTimers // nil: the controller has none, or they rest
-	due    []string      // the names of the timers that are due
+	hooks       []any         // states of capabilities since its begin; nil: hooks were not called
+	sections    []abi.Section // of the request
+	moreReasons []abi.Reason  // of the request, beside those of item
 
 	step         daemonStep
 	signalsUntil int // how many signals the runs of the key were given
@@ -224,7 +225,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		return nil
 	case primary.Annotations[Suspend] == "true" && !item.revision.cleansUp(primary):
 		c.dropParked(item.Key)
-		c.restTimers(item.Key)
+		c.callSuspended(item.Key)
 		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
 	case primary.Deleting() && !item.revision.Controller.WhileDeleting && !item.revision.cleansUp(primary):

@@ -55,7 +55,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []R
 		{"Finalizer", orDash(finalizer)},
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
-		{"Timers", orDash(timers(c.Timers))},
 		{"Daemon", orDash(daemon(c.Daemon))},
 		{"Scans", orDash(scans(c.Scans))},
 		{"Gauges", orDash(gauges(c.Gauges))},
@@ -176,28 +175,6 @@ func interval(n int64) string {
 		return "none: runs when something changes"
 	}
 	return milliseconds(n).String() + " after a success"
-}
-
-// timers describes timers such as "probe 1m0s (first after 5s; idle for 30s; sharp)".
-func timers(all []abi.Timer) string {
-	texts := make([]string, len(all))
-	for i, t := range all {
-		var details []string
-		if t.InitialDelay > 0 {
-			details = append(details, "first after "+milliseconds(t.InitialDelay).String())
-		}
-		if t.Idle > 0 {
-			details = append(details, "idle for "+milliseconds(t.Idle).String())
-		}
-		if t.Sharp {
-			details = append(details, "sharp")
-		}
-		texts[i] = t.Name + " " + milliseconds(t.Interval).String()
-		if len(details) > 0 {
-			texts[i] += " (" + strings.Join(details, "; ") + ")"
-		}
-	}
-	return list(texts)
 }
 
 // bounded describes a requested value, where 0 requests the limit, which the

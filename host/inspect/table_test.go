@@ -49,7 +49,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
-		Timers:   []abi.Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5000, Idle: 30_000, Sharp: true}, {Name: "report", Interval: 3_600_000}},
 		Scans:    []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
 		Gauges:   []abi.Gauge{{Name: "phase", Field: "status.phase"}},
 		Sections: []abi.Section{{Name: "every", Value: []byte("3")}},
@@ -73,12 +72,12 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		have[row[0]] = row[1]
 	}
 	for name, want := range map[string]string{
-		"For":         "example.com/v1 Widget",
-		"Reads":       "-",
-		"Finalizer":   "p.thole.dev/a",
-		"Changes":     "annotation handled.p.thole.dev/a; runs for objects that are gone",
-		"Interval":    "1m0s after a success",
-		"Timers":      "probe 1m0s (first after 5s; idle for 30s; sharp), report 1h0m0s",
+		"For":       "example.com/v1 Widget",
+		"Reads":     "-",
+		"Finalizer": "p.thole.dev/a",
+		"Changes":   "annotation handled.p.thole.dev/a; runs for objects that are gone",
+		"Interval":  "1m0s after a success",
+
 		"Scans":       "due 30s, fast 1s",
 		"Gauges":      "phase of status.phase",
 		"Every":       "3",

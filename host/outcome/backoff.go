@@ -89,7 +89,7 @@ func backoff(in Input, e ending) Next {
 	case e.exhausted:
 		next.After = shorten(policy, longest(policy), in.Jitter)
 	case e.failure != nil && e.failure.after > 0:
-		next.After = asked(e.failure.after)
+		next.After = Asked(e.failure.after)
 	default:
 		next.After = Delay(policy, in.Tries.sum(), in.Jitter)
 		if e.outage {
@@ -108,7 +108,7 @@ func askedBesideGroups(in Input, e ending) time.Duration {
 	if !e.honoured || in.Code != abi.CodeOK || in.Result.Result != abi.OutcomeSuccess || in.Result.RequeueAfter <= 0 {
 		return 0
 	}
-	return asked(in.Result.RequeueAfter)
+	return Asked(in.Result.RequeueAfter)
 }
 
 // exhaust returns the ending of a run that used up the attempts that the

@@ -186,10 +186,10 @@ type Next struct {
 	Outage bool
 	// Continues means that Kind and After are what is left of an earlier wait.
 	Continues bool
-	// Daemon means that at the time of Timer the daemon of the object is due, and no timer.
+	// Daemon means that at the time of Timer the daemon of the object is due, and nothing else.
 	Daemon bool
-	// Timer is when the next timer of the controller is due, whatever Kind is; 0: none
-	// is. It does not come from the result of the run, see [Timers].
+	// Timer is a second deadline, whatever Kind is; 0: there is none. It does not come from the result of
+	// the run, but from a capability, or the daemon.
 	Timer time.Duration
 }
 
@@ -265,3 +265,10 @@ func (d *Decision) describe(e ending) {
 		d.Event.Type = abi.EventNormal
 	}
 }
+
+// EndedWell reports whether the run returned success or empty, and all that it asked for was
+// done.
+func (d *Decision) EndedWell() bool { return d.Class == abi.ClassNone && d.Next.Kind != Backoff }
+
+// IsStalled reports whether the run has failed, and only a change leads to another one.
+func (d *Decision) IsStalled() bool { return d.Class != abi.ClassNone && d.Next.Kind == AwaitChange }

@@ -68,9 +68,9 @@ var table = map[outcome]row{
 // awaitChange returns no time: only a trigger starts the next run.
 func awaitChange(Input, ending) Next { return Next{} }
 
-// intervalJitter is the share of a controller's interval that is added at most,
+// IntervalJitter is the share of a controller's interval that is added at most,
 // so that objects that were created together do not run together for ever.
-const intervalJitter = 0.05
+const IntervalJitter = 0.05
 
 // afterSuccess returns the run that the guest asked for, at the time that it
 // named, else that of the controller's interval. An object whose cleanup
@@ -82,9 +82,9 @@ func afterSuccess(in Input, _ ending) Next {
 	case in.Object.Deleting && !in.Object.Unheld:
 		return Next{}
 	case in.Result.RequeueAfter > 0:
-		next.After = asked(in.Result.RequeueAfter)
+		next.After = Asked(in.Result.RequeueAfter)
 	case in.Controller.Interval > 0 && !in.Object.Deleting:
-		next.After = AddJitter(asked(in.Controller.Interval), intervalJitter, in.Jitter)
+		next.After = AddJitter(Asked(in.Controller.Interval), IntervalJitter, in.Jitter)
 	default:
 		return Next{}
 	}
@@ -102,7 +102,7 @@ const defaultWait = 30 * time.Second
 func afterWaiting(in Input, e ending) Next {
 	next := Next{Kind: After, After: defaultWait, Reason: abi.ReasonRequeue}
 	if e.failure.after > 0 {
-		next.After = asked(e.failure.after)
+		next.After = Asked(e.failure.after)
 	}
 	if after := askedBesideGroups(in, e); after > 0 {
 		next.After = min(next.After, after)
@@ -110,9 +110,9 @@ func afterWaiting(in Input, e ending) Next {
 	return next
 }
 
-// asked returns a time that the guest asked for, which is never shorter than
+// Asked returns a time that the guest asked for, which is never shorter than
 // shortest.
-func asked(ms int64) time.Duration { return max(milliseconds(ms), shortest) }
+func Asked(ms int64) time.Duration { return max(milliseconds(ms), shortest) }
 
 // milliseconds converts a duration of the ABI. One that does not fit becomes
 // the longest duration.

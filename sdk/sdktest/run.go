@@ -235,7 +235,7 @@ func (w *World) request(r *Run, k *key) []byte {
 	o := r.primary
 	q := &abi.Request{
 		Controller: w.controller.Name, Object: o.raw, Deleting: k.held || o.meta.Deleting() && !k.gone, Gone: k.gone,
-		Reasons: r.reasons(k), Timers: r.Timers, Signals: k.signals, Attempt: k.tries.Attempt, Previous: k.previous,
+		Reasons: r.reasons(k), Sections: r.sections(), Signals: k.signals, Attempt: k.tries.Attempt, Previous: k.previous,
 		Memo: k.memo, Now: w.now, Config: w.config, Change: w.change(o, k),
 	}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))

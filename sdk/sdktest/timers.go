@@ -2,23 +2,25 @@ package sdktest
 
 import (
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/outcome"
+	contract "github.com/thole-dev/thole/abi/timers"
+	"github.com/thole-dev/thole/host/with/timers"
 )
 
-// This file has the timers of the controller: SPEC.md, "Timer". When they are due is computed
+// This file has the timers of the controller: abi/timers/SPEC.md. When they are due is computed
 // by the functions of the host, without jitter.
 
 // beginTimers returns the names of the timers that are due in a run.
 func (w *World) beginTimers(o *object, k *key) []string {
-	if len(w.controller.Timers) == 0 || k.gone || o.meta.Deleting() {
+	all, _ := contract.Decode(w.controller.Section(contract.Name)) // was checked
+	if len(all) == 0 || k.gone || o.meta.Deleting() {
 		k.timers = nil
 		return nil
 	}
 	if k.timers == nil {
-		timers := outcome.NewTimers(o.meta.CreationTimestamp.Time(), w.started, w.now)
-		k.timers = &timers
+		schedule := timers.NewSchedule(o.meta.CreationTimestamp.Time(), w.started, w.now)
+		k.timers = &schedule
 	}
-	return k.timers.Begin(w.controller.Timers, w.started, w.now, 0)
+	return k.timers.Begin(all, w.started, w.now, 0)
 }
 
 // endTimers sets when the next timer is due after the run.
@@ -26,6 +28,14 @@ func (r *Run) endTimers(k *key) {
 	if k.timers != nil {
 		r.NextTimer = k.timers.End(&r.decision, r.world.now, 0)
 	}
+}
+
+// sections returns the parts of capabilities in the request.
+func (r *Run) sections() []abi.Section {
+	if len(r.Timers) == 0 {
+		return nil
+	}
+	return []abi.Section{{Name: contract.Name, Value: contract.EncodeDue(r.Timers)}}
 }
 
 // reasons returns why the run happens. The world does not know, except for timers and signals.

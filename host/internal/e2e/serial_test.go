@@ -26,7 +26,7 @@ func askingPlugin(name, url string, controllers ...abi.Controller) []byte {
 		controllers[i].HTTP = []abi.HTTPHost{{Host: "*", Methods: []string{http.MethodPost}}}
 	}
 	manifest := abi.EncodeManifest(&abi.Manifest{
-		Name: name, Version: "1", Controllers: controllers, Features: []string{abi.FeatureHTTP, abi.FeatureTimers},
+		Name: name, Version: "1", Controllers: controllers, Features: []string{abi.FeatureHTTP},
 	})
 	result := abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess})
 	// The body is what follows: the request of the run takes the place of this one byte.
@@ -152,7 +152,7 @@ func TestAnObjectIsNeverRunTwiceAtOnce(t *testing.T) {
 		abi.Controller{Name: "main", For: stampKind.All()},
 		abi.Controller{
 			Name: "timed", For: stampKind.All(), Conditions: abi.Conditions{Target: "Timed"},
-			Timers: []abi.Timer{{Name: "tick", Interval: 300}},
+			Sections: []abi.Section{{Name: "timers", Value: []byte(`[{"name":"tick","interval":300}]`)}},
 		}))
 	releaseTimed := a.hold("timed a")
 	p := start(t, d, ns, config)

@@ -5,11 +5,13 @@ package standard
 import (
 	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/host/with/cloudevents"
+	"github.com/thole-dev/thole/host/with/timers"
 )
 
 // Capabilities returns them in the order in which a host calls their functions. None needs another one.
 func Capabilities() with.List {
 	return with.List{
+		timers.Capability(),
 		cloudevents.Capability(),
 	}
 }

@@ -1,4 +1,4 @@
-package outcome_test
+package timers
 
 import (
 	"fmt"
@@ -12,41 +12,37 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/timers"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// ended returns the decision of a run that returned this.
-func ended(code abi.Code, result abi.Outcome) *outcome.Decision {
-	d := outcome.Decide(returns(given(), code, result))
+// decide returns the decision of a run that returned this.
+func decide(code abi.Code, result *abi.Result, change func(in *outcome.Input)) *outcome.Decision {
+	in := outcome.Input{Code: code, Result: result, Controller: &abi.Controller{Interval: 600_000}, Now: time.Unix(0, 0)}
+	if change != nil {
+		change(&in)
+	}
+	d := outcome.Decide(in)
 	return &d
+}
+
+func ended(code abi.Code, result abi.Outcome) *outcome.Decision {
+	return decide(code, &abi.Result{Result: result}, nil)
 }
 
 // How runs end.
 var (
-	well     = ended(abi.CodeOK, abi.OutcomeSuccess)
-	empty    = ended(abi.CodeOK, abi.OutcomeEmpty)
-	requeues = ended(abi.CodeOK, abi.OutcomeRequeue)
-	retries  = ended(abi.CodeRetry, abi.OutcomeSuccess)
-	stalls   = ended(abi.CodeStalled, abi.OutcomeSuccess)
-	waits    = ended(abi.CodeWaiting, abi.OutcomeSuccess)
-	again    = func() *outcome.Decision { // at a time that the guest has asked for
-		in := given()
-		in.Result.RequeueAfter = 1000
-		d := outcome.Decide(in)
-		return &d
-	}()
-	effectFails = func() *outcome.Decision {
-		in := given()
+	well        = ended(abi.CodeOK, abi.OutcomeSuccess)
+	empty       = ended(abi.CodeOK, abi.OutcomeEmpty)
+	requeues    = ended(abi.CodeOK, abi.OutcomeRequeue)
+	retries     = ended(abi.CodeRetry, abi.OutcomeSuccess)
+	stalls      = ended(abi.CodeStalled, abi.OutcomeSuccess)
+	waits       = ended(abi.CodeWaiting, abi.OutcomeSuccess)
+	again       = decide(abi.CodeOK, &abi.Result{RequeueAfter: 1000}, nil) // at a time that the guest has asked for
+	effectFails = decide(abi.CodeOK, &abi.Result{}, func(in *outcome.Input) {
 		in.Effect = &abi.EffectFailure{Verb: abi.VerbApply, Class: abi.ClassDenied}
-		d := outcome.Decide(in)
-		return &d
-	}()
-	attemptsUsedUp = func() *outcome.Decision {
-		in := returns(given(), abi.CodeRetry, abi.OutcomeSuccess)
-		in.Controller.Retry.Attempts = 1
-		d := outcome.Decide(in)
-		return &d
-	}()
+	})
+	attemptsUsedUp = decide(abi.CodeRetry, &abi.Result{}, func(in *outcome.Input) { in.Controller.Retry.Attempts = 1 })
 )
 
 // step is what happens to an object at a time, in seconds since its creation.
@@ -56,22 +52,22 @@ type step struct {
 	take float64
 	due  string  // the timers that the run names
 	next float64 // seconds from the end of the run to the next timer; 0: none
-	do   func(*outcome.Timers, time.Time)
+	do   func(*Schedule, time.Time)
 }
 
-func change(t *outcome.Timers, now time.Time) { t.Changed(now) }
-func suspend(t *outcome.Timers, _ time.Time)  { t.Rest() }
+func change(t *Schedule, now time.Time) { t.Changed(now) }
+func suspend(t *Schedule, _ time.Time)  { t.Rest() }
 
-func timer(name string, interval, delay int64) abi.Timer {
-	return abi.Timer{Name: name, Interval: interval * 1000, InitialDelay: delay * 1000}
+func timer(name string, interval, delay int64) contract.Timer {
+	return contract.Timer{Name: name, Interval: interval * 1000, InitialDelay: delay * 1000}
 }
 
-func sharp(t abi.Timer) abi.Timer {
+func sharp(t contract.Timer) contract.Timer {
 	t.Sharp = true
 	return t
 }
 
-func idle(t abi.Timer, seconds int64) abi.Timer {
+func idle(t contract.Timer, seconds int64) contract.Timer {
 	t.Idle = seconds * 1000
 	return t
 }
@@ -83,53 +79,53 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // Each case is a story of one object, with a jitter of 0.5: half of the 5 % are added.
 func TestTimersFollowTheSpecification(t *testing.T) {
 	for name, c := range map[string]struct {
-		timers   []abi.Timer
+		timers   []contract.Timer
 		followed float64 // since when the host reconciles, in seconds since the creation
 		steps    []step
 	}{
-		"sharp: from the creation, whole intervals": {[]abi.Timer{sharp(timer("a", 60, 0))}, 0, []step{
+		"sharp: from the creation, whole intervals": {[]contract.Timer{sharp(timer("a", 60, 0))}, 0, []step{
 			{at: 0.3, run: well, take: 0.2, due: "a", next: 59.5},
 			{at: 60, run: well, take: 10, due: "a", next: 50},
 			{at: 120, run: well, due: "a", next: 60},
 		}},
-		"sharp: the first time is after the initial delay": {[]abi.Timer{sharp(timer("a", 60, 10))}, 0, []step{
+		"sharp: the first time is after the initial delay": {[]contract.Timer{sharp(timer("a", 60, 10))}, 0, []step{
 			{at: 1, run: well, next: 9},
 			{at: 10, run: well, take: 1, due: "a", next: 59},
 		}},
-		"not sharp: from the end of the run, with jitter": {[]abi.Timer{timer("a", 60, 10)}, 0, []step{
+		"not sharp: from the end of the run, with jitter": {[]contract.Timer{timer("a", 60, 10)}, 0, []step{
 			{at: 1, run: well, next: 10.5},
 			{at: 11.5, run: well, take: 7, due: "a", next: 61.5},
 		}},
-		"a run for another reason moves no timer": {[]abi.Timer{timer("a", 60, 0), sharp(timer("b", 60, 0))}, 0, []step{
+		"a run for another reason moves no timer": {[]contract.Timer{timer("a", 60, 0), sharp(timer("b", 60, 0))}, 0, []step{
 			{at: 2, run: well, due: "a b", next: 58},
 			{at: 30, run: well, next: 30},
 			{at: 60, run: well, due: "b", next: 3.5},
 		}},
-		"the first time after a start is the next one of the grid": {[]abi.Timer{timer("a", 3600, 60), sharp(timer("b", 3600, 60))}, 7200, []step{
+		"the first time after a start is the next one of the grid": {[]contract.Timer{timer("a", 3600, 60), sharp(timer("b", 3600, 60))}, 7200, []step{
 			{at: 7201, run: well, next: 59},
 			{at: 7260, run: well, due: "b", next: 90},
 			{at: 7350, run: well, due: "a", next: 3510},
 		}},
-		"a time that came between the start and the first run is due": {[]abi.Timer{sharp(timer("a", 60, 0))}, 119, []step{
+		"a time that came between the start and the first run is due": {[]contract.Timer{sharp(timer("a", 60, 0))}, 119, []step{
 			{at: 121, run: well, due: "a", next: 59},
 		}},
-		"an object that was created in the second of the start is new": {[]abi.Timer{sharp(timer("a", 60, 0))}, 0.7, []step{
+		"an object that was created in the second of the start is new": {[]contract.Timer{sharp(timer("a", 60, 0))}, 0.7, []step{
 			{at: 0.9, run: well, due: "a", next: 59.1},
 		}},
-		"several timers that are due make one run": {[]abi.Timer{sharp(timer("a", 60, 0)), sharp(timer("b", 90, 0)), sharp(timer("c", 7, 0))}, 1, []step{
+		"several timers that are due make one run": {[]contract.Timer{sharp(timer("a", 60, 0)), sharp(timer("b", 90, 0)), sharp(timer("c", 7, 0))}, 1, []step{
 			{at: 178, run: well, due: "a b c", next: 2},
 			{at: 180, run: well, due: "a b", next: 2},
 			{at: 182, run: well, due: "c", next: 7},
 		}},
-		"what comes due during a run is due when it has ended": {[]abi.Timer{sharp(timer("a", 60, 0)), sharp(timer("b", 100, 0))}, 1, []step{
+		"what comes due during a run is due when it has ended": {[]contract.Timer{sharp(timer("a", 60, 0)), sharp(timer("b", 100, 0))}, 1, []step{
 			{at: 60, run: well, take: 55, due: "a", next: 1e-9},
 			{at: 115, run: well, due: "b", next: 5},
 		}},
-		"times of the grid that a run has passed are skipped": {[]abi.Timer{sharp(timer("a", 10, 0))}, 1, []step{
+		"times of the grid that a run has passed are skipped": {[]contract.Timer{sharp(timer("a", 10, 0))}, 1, []step{
 			{at: 10, run: well, take: 35, due: "a", next: 5},
 			{at: 50, run: well, due: "a", next: 10},
 		}},
-		"a timer is due until a run has ended well": {[]abi.Timer{sharp(timer("a", 60, 0)), timer("b", 100, 0)}, 1, []step{
+		"a timer is due until a run has ended well": {[]contract.Timer{sharp(timer("a", 60, 0)), timer("b", 100, 0)}, 1, []step{
 			{at: 60, run: retries, due: "a", next: 42.5},
 			{at: 61, run: requeues, due: "a", next: 41.5},
 			{at: 62, run: waits, due: "a", next: 40.5},
@@ -137,26 +133,26 @@ func TestTimersFollowTheSpecification(t *testing.T) {
 			{at: 130, run: again, take: 1, due: "a b", next: 49},
 			{at: 180, run: empty, due: "a", next: 53.5},
 		}},
-		"a stalled run rests the timers until the next run": {[]abi.Timer{sharp(timer("a", 60, 0)), sharp(timer("b", 90, 0))}, 1, []step{
+		"a stalled run rests the timers until the next run": {[]contract.Timer{sharp(timer("a", 60, 0)), sharp(timer("b", 90, 0))}, 1, []step{
 			{at: 60, run: stalls, due: "a", next: 0},
 			{at: 100, run: attemptsUsedUp, due: "a", next: 0}, // b has passed while it was resting
 			{at: 101, run: well, due: "a", next: 19},
 			{at: 120, run: well, due: "a", next: 60},
 			{at: 180, run: well, due: "a b", next: 60},
 		}},
-		"what passes while the object is suspended is not made up for": {[]abi.Timer{sharp(timer("a", 60, 0)), timer("b", 100, 0)}, 1, []step{
+		"what passes while the object is suspended is not made up for": {[]contract.Timer{sharp(timer("a", 60, 0)), timer("b", 100, 0)}, 1, []step{
 			{at: 1, run: well, next: 59},
 			{at: 30, do: suspend},
 			{at: 310, run: well, next: 50},
 			{at: 360.5, run: well, due: "a", next: 42},
 			{at: 402.5, run: well, due: "b", next: 17.5},
 		}},
-		"a short suspension moves no timer": {[]abi.Timer{timer("a", 60, 0)}, 1, []step{
+		"a short suspension moves no timer": {[]contract.Timer{timer("a", 60, 0)}, 1, []step{
 			{at: 2, run: well, next: 59.5},
 			{at: 20, do: suspend},
 			{at: 30, run: well, next: 31.5},
 		}},
-		"idle: not before the object is unchanged for so long": {[]abi.Timer{idle(timer("a", 60, 0), 20)}, 1, []step{
+		"idle: not before the object is unchanged for so long": {[]contract.Timer{idle(timer("a", 60, 0), 20)}, 1, []step{
 			{at: 2, run: well, next: 59.5},
 			{at: 55, do: change},
 			{at: 56, run: well, next: 19},
@@ -164,33 +160,33 @@ func TestTimersFollowTheSpecification(t *testing.T) {
 			{at: 70, run: well, next: 20},
 			{at: 90, run: well, due: "a", next: 61.5},
 		}},
-		"idle: from the creation": {[]abi.Timer{idle(timer("a", 60, 0), 20)}, 0, []step{
+		"idle: from the creation": {[]contract.Timer{idle(timer("a", 60, 0), 20)}, 0, []step{
 			{at: 1, run: well, next: 19},
 		}},
-		"idle: from the start of the host": {[]abi.Timer{idle(timer("a", 60, 0), 100)}, 119, []step{
+		"idle: from the start of the host": {[]contract.Timer{idle(timer("a", 60, 0), 100)}, 119, []step{
 			{at: 121, run: well, next: 98},
 		}},
-		"idle and sharp: at a time of the grid": {[]abi.Timer{idle(sharp(timer("a", 60, 0)), 20)}, 1, []step{
+		"idle and sharp: at a time of the grid": {[]contract.Timer{idle(sharp(timer("a", 60, 0)), 20)}, 1, []step{
 			{at: 55, do: change},
 			{at: 55, run: well, next: 65},
 			{at: 120, run: well, due: "a", next: 60},
 		}},
-		"a change does not end that a timer is due": {[]abi.Timer{idle(timer("a", 60, 0), 20)}, 1, []step{
+		"a change does not end that a timer is due": {[]contract.Timer{idle(timer("a", 60, 0), 20)}, 1, []step{
 			{at: 62, run: retries, due: "a", next: 0},
 			{at: 63, do: change},
 			{at: 63, run: well, due: "a", next: 61.5},
 		}},
-		"less than 100 ms count as 100 ms": {[]abi.Timer{{Name: "a", Interval: 1, Sharp: true}}, 1, []step{
+		"less than 100 ms count as 100 ms": {[]contract.Timer{{Name: "a", Interval: 1, Sharp: true}}, 1, []step{
 			{at: 1.05, run: well, due: "a", next: 0.05},
 		}},
-		"the creation is in the future: the clocks differ": {[]abi.Timer{sharp(timer("a", 60, 5))}, -100, []step{
+		"the creation is in the future: the clocks differ": {[]contract.Timer{sharp(timer("a", 60, 5))}, -100, []step{
 			{at: -50, run: well, next: 5},
 			{at: -45, run: well, due: "a", next: 60},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(s float64) time.Time { return creation.Add(seconds(s)) }
-			timers := outcome.NewTimers(creation, at(c.followed), at(c.steps[0].at))
+			timers := NewSchedule(creation, at(c.followed), at(c.steps[0].at))
 			for _, s := range c.steps {
 				if s.do != nil {
 					s.do(&timers, at(s.at))
@@ -212,10 +208,10 @@ func TestTimersFollowTheSpecification(t *testing.T) {
 func TestAnotherRevisionChangesOnlyTheTimersThatDiffer(t *testing.T) {
 	at := func(s float64) time.Time { return creation.Add(seconds(s)) }
 	kept := timer("kept", 100, 0)
-	timers := outcome.NewTimers(creation, at(1), at(1))
-	timers.Begin([]abi.Timer{timer("gone", 60, 0), kept, sharp(timer("changed", 60, 0))}, at(1), at(1), 0)
+	timers := NewSchedule(creation, at(1), at(1))
+	timers.Begin([]contract.Timer{timer("gone", 60, 0), kept, sharp(timer("changed", 60, 0))}, at(1), at(1), 0)
 	timers.End(well, at(1), 0)
-	next := []abi.Timer{kept, sharp(timer("changed", 70, 0)), sharp(timer("new", 30, 0))}
+	next := []contract.Timer{kept, sharp(timer("changed", 70, 0)), sharp(timer("new", 30, 0))}
 	if due := timers.Begin(next, at(80), at(81), 0); len(due) > 0 {
 		t.Errorf("%q are due", due)
 	}
@@ -242,8 +238,8 @@ func TestAnotherRevisionChangesOnlyTheTimersThatDiffer(t *testing.T) {
 // The runs take from nothing to almost two intervals, and their keys wait for a worker.
 func TestSharpTimersDoNotDriftInAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all, created := []abi.Timer{sharp(timer("a", 30, 7))}, time.Now()
-		timers, runs := outcome.NewTimers(created, created, created), 0
+		all, created := []contract.Timer{sharp(timer("a", 30, 7))}, time.Now()
+		timers, runs := NewSchedule(created, created, created), 0
 		for time.Since(created) < 2*time.Hour {
 			due := timers.Begin(all, created, time.Now(), 0.7)
 			late := (time.Since(created) - 7*time.Second) % (30 * time.Second)
@@ -267,15 +263,15 @@ func TestTimersEndForAnyTimes(t *testing.T) {
 		return creation.Add(time.Duration(rapid.Int64().Draw(t, "from the creation")))
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		var all []abi.Timer
+		var all []contract.Timer
 		for i := range rapid.IntRange(1, 3).Draw(t, "timers") {
-			all = append(all, abi.Timer{
+			all = append(all, contract.Timer{
 				Name: fmt.Sprint(i), Interval: ms.Draw(t, "interval"), InitialDelay: ms.Draw(t, "delay") - 1,
 				Idle: ms.Draw(t, "idle") - 1, Sharp: rapid.Bool().Draw(t, "sharp"),
 			})
 		}
 		followed, now, jitter := moment.Draw(t, "followed"), moment.Draw(t, "now"), rapid.Float64Range(0, 0.999).Draw(t, "jitter")
-		timers := outcome.NewTimers(moment.Draw(t, "created"), followed, now)
+		timers := NewSchedule(moment.Draw(t, "created"), followed, now)
 		for range 5 {
 			timers.Begin(all, followed, now, jitter)
 			wait := timers.End(well, now, jitter)

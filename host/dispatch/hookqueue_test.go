@@ -19,7 +19,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// clockwork is a plugin with timers whose controller has a real queue. It records when each
+// clockwork is a plugin with alarms whose controller has a real queue. It records when each
 // timer was named.
 type clockwork struct {
 	testPlugin
@@ -68,7 +68,7 @@ func (g *clockwork) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Ret
 		times = map[string][]time.Time{}
 		g.named[o.Key()] = times
 	}
-	for _, name := range request.Timers {
+	for _, name := range alarmed(request) {
 		times[name] = append(times[name], now)
 	}
 	g.calls++
@@ -79,12 +79,13 @@ func (g *clockwork) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Ret
 }
 
 // start runs the controller for that many objects until stop is called.
-func (g *clockwork) start(workers, objects int, timers ...abi.Timer) (stop func()) {
+func (g *clockwork) start(workers, objects int, all ...alarm) (stop func()) {
 	g.named = map[object.Key]map[string][]time.Time{}
 	q := queue.New(queue.Config{})
+	_, hooks := newAlarms()
 	c := New(Config{
-		Name: "c", Workers: workers, Queue: q, Cache: clockCache{clockwork: g}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
-	}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c", Timers: timers}})
+		Hooks: []Hooks{hooks}, Name: "c", Workers: workers, Queue: q, Cache: clockCache{clockwork: g}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
+	}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c", Sections: section(all...)}})
 	for i := range objects {
 		q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
 	}
@@ -101,7 +102,7 @@ func TestSharpTimersRunOnTheirGridForHours(t *testing.T) {
 			return time.Duration(call*7%15) * time.Second
 		}}
 		stop := g.start(2, 2,
-			abi.Timer{Name: "grid", Interval: 30_000, InitialDelay: 5_000, Sharp: true}, abi.Timer{Name: "other", Interval: 47_000})
+			alarm{Name: "grid", Every: 30 * time.Second, First: 5 * time.Second, Grid: true}, alarm{Name: "other", Every: 47 * time.Second})
 		time.Sleep(3 * time.Hour) // fake time
 		stop()
 		for key, times := range g.named {
@@ -137,7 +138,7 @@ func TestSharpTimersRunOnTheirGridForHours(t *testing.T) {
 func TestManyObjectsShareTheTimesOfTheirGrid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &clockwork{created: time.Now().Truncate(time.Second), takes: func(int) time.Duration { return 10 * time.Millisecond }}
-		stop := g.start(1, 100, abi.Timer{Name: "grid", Interval: 10_000, Sharp: true})
+		stop := g.start(1, 100, alarm{Name: "grid", Every: 10 * time.Second, Grid: true})
 		time.Sleep(10*time.Minute + 5*time.Second) // fake time
 		stop()
 		for key, times := range g.named {
@@ -162,10 +163,10 @@ func BenchmarkTimers(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				g := &clockwork{created: time.Now().Truncate(time.Second), apart: apart, takes: func(int) time.Duration { return 0 }}
-				stop := g.start(4, 500, threeTimers...)
+				stop := g.start(4, 500, threeAlarms...)
 				<-time.After(6 * time.Second) // in which the runs are measured
 				stop()
-				late := g.lateness(threeTimers)
+				late := g.lateness(threeAlarms)
 				b.ReportMetric(float64(g.calls), "runs")
 				b.ReportMetric(float64(late[len(late)/2].Microseconds())/1000, "ms-p50")
 				b.ReportMetric(float64(late[len(late)*99/100].Microseconds())/1000, "ms-p99")
@@ -174,20 +175,20 @@ func BenchmarkTimers(b *testing.B) {
 	}
 }
 
-var threeTimers = []abi.Timer{
-	{Name: "second", Interval: 1000, Sharp: true},
-	{Name: "often", Interval: 400, InitialDelay: 130, Sharp: true},
-	{Name: "rarely", Interval: 1500, InitialDelay: 350, Sharp: true},
+var threeAlarms = []alarm{
+	{Name: "second", Every: time.Second, Grid: true},
+	{Name: "often", Every: 400 * time.Millisecond, First: 130 * time.Millisecond, Grid: true},
+	{Name: "rarely", Every: 1500 * time.Millisecond, First: 350 * time.Millisecond, Grid: true},
 }
 
 // lateness returns how long after its time each timer was named, in order. The first one of each
 // is left out: that is due at the start.
-func (g *clockwork) lateness(timers []abi.Timer) (late []time.Duration) {
+func (g *clockwork) lateness(all []alarm) (late []time.Duration) {
 	for key, times := range g.named {
-		for _, timer := range timers {
-			first := g.createdAt(key).Add(time.Duration(timer.InitialDelay) * time.Millisecond)
-			for _, at := range times[timer.Name][1:] {
-				late = append(late, at.Sub(first)%(time.Duration(timer.Interval)*time.Millisecond))
+		for _, one := range all {
+			first := g.createdAt(key).Add(one.First)
+			for _, at := range times[one.Name][1:] {
+				late = append(late, at.Sub(first)%one.Every)
 			}
 		}
 	}

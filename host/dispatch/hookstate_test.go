@@ -9,26 +9,29 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// probe and report are the timers of the tests: they are due ten seconds and a minute after the
+// probe and report are the alarms of the tests: they are due ten seconds and a minute after the
 // creation, and then each minute.
 var (
-	probe  = abi.Timer{Name: "probe", Interval: 60_000, InitialDelay: 10_000, Sharp: true}
-	report = abi.Timer{Name: "report", Interval: 60_000, InitialDelay: 60_000, Sharp: true}
+	probe  = alarm{Name: "probe", Every: time.Minute, First: 10 * time.Second, Grid: true}
+	report = alarm{Name: "report", Every: time.Minute, First: time.Minute, Grid: true}
 )
 
-// withTimers runs a test in a bubble, whose time begins at the creation of the widget.
-func withTimers(t *testing.T, timers []abi.Timer, test func(f *fixture)) {
+// withAlarms runs a test in a bubble, whose time begins at the creation of the widget.
+func withAlarms(t *testing.T, all []alarm, test func(f *fixture, a *alarms)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.c.Revision().Controller.Timers = timers
+		f.c.Revision().Controller.Sections = section(all...)
+		a, hooks := newAlarms()
+		f.c.Hooks = []Hooks{{}, hooks}
 		f.put(aWidget)
-		test(f)
+		test(f, a)
 	})
 }
 
@@ -38,7 +41,7 @@ func (f *fixture) runTimed(due []string, next time.Duration, reasons ...abi.Reas
 	f.t.Helper()
 	f.request = nil
 	f.run(reasons...)
-	if f.request == nil || !slices.Equal(f.request.Timers, due) {
+	if f.request == nil || !slices.Equal(alarmed(f.request), due) {
 		f.t.Errorf("the request is %+v, want the timers %q", f.request, due)
 	}
 	f.expectTimer(next)
@@ -50,6 +53,12 @@ func (f *fixture) expectTimer(next time.Duration) {
 	if got := f.done[len(f.done)-1].Timer; got != next {
 		f.t.Errorf("the next timer is due after %v, want %v", got, next)
 	}
+}
+
+// hasState reports whether something is kept for the widget by a hook.
+func (f *fixture) hasState() bool {
+	s := f.c.keys[testKey]
+	return s != nil && slices.ContainsFunc(s.hooks, func(state any) bool { return state != nil })
 }
 
 // pass lets time pass in the bubble.
@@ -74,7 +83,7 @@ func (f *fixture) change(patch string) {
 }
 
 func TestARequestNamesTheTimersThatAreDue(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.runTimed(nil, 10*time.Second, abi.ReasonPrimary)
 		pass(10 * time.Second)
 		f.runTimed([]string{"probe"}, 50*time.Second, abi.ReasonTimer)
@@ -112,7 +121,7 @@ func TestTheNextTimerFollowsFromHowARunEnds(t *testing.T) {
 		"gone": {func(f *fixture) { delete(f.store[widget], testKey) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+			withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 				f.run(abi.ReasonPrimary)
 				pass(10 * time.Second)
 				c.before(f)
@@ -125,7 +134,7 @@ func TestTheNextTimerFollowsFromHowARunEnds(t *testing.T) {
 
 // The next run of a failed one comes with the backoff, and names the same timers.
 func TestARunThatFailsIsRepeatedWithItsTimers(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
 		f.reconcile = panics
@@ -145,7 +154,7 @@ func TestARunThatFailsIsRepeatedWithItsTimers(t *testing.T) {
 }
 
 func TestATimerThatBecomesDueDuringARunIsDueAtItsEnd(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 			pass(15 * time.Second)
 			return succeed(ctx, call)
@@ -158,7 +167,7 @@ func TestATimerThatBecomesDueDuringARunIsDueAtItsEnd(t *testing.T) {
 
 // The guest is not called again when the effects are performed.
 func TestTheTimersOfAParkedRunGoOnWhenItHasEnded(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
 		f.reconcile, f.fail["apply"] = appliesGadget, busy("apply", 55*time.Second)
@@ -176,7 +185,7 @@ func TestTheTimersOfAParkedRunGoOnWhenItHasEnded(t *testing.T) {
 }
 
 func TestAParkedRunThatIsDroppedLeavesItsTimersDue(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
 		f.reconcile, f.fail["apply"] = appliesGadget, busy("apply", time.Second)
@@ -189,7 +198,7 @@ func TestAParkedRunThatIsDroppedLeavesItsTimersDue(t *testing.T) {
 }
 
 func TestTimersRestWhileTheObjectIsSuspended(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		f.change(`{"metadata":{"annotations":{"` + Suspend + `":"true"}}}`)
 		f.request = nil
@@ -204,7 +213,7 @@ func TestTimersRestWhileTheObjectIsSuspended(t *testing.T) {
 }
 
 func TestAStalledRunRestsTheTimersUntilTheNextOne(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
 		f.reconcile = returnsCode(abi.CodeStalled)
@@ -215,64 +224,11 @@ func TestAStalledRunRestsTheTimersUntilTheNextOne(t *testing.T) {
 	})
 }
 
-// The first run is at 100 s of the object's life, for the start of the host.
-func TestAfterAStartTheNextTimeIsThatOfTheGrid(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, {Name: "day", Interval: 24 * 3_600_000, Sharp: true}}, func(f *fixture) {
-		f.born(-100 * time.Second)
-		f.runTimed(nil, 30*time.Second, abi.ReasonResync)
-		pass(24*time.Hour - 100*time.Second)
-		f.runTimed([]string{"probe", "day"}, 10*time.Second, abi.ReasonTimer)
-	})
-}
-
-func TestIdleIsCountedFromTheLastChangeByOthers(t *testing.T) {
-	withTimers(t, []abi.Timer{{Name: "tidy", Interval: 60_000, Idle: 20_000}}, func(f *fixture) {
-		f.runTimed(nil, 20*time.Second, abi.ReasonPrimary)
-		pass(10 * time.Second)
-		f.change(`{"status":{"x":1}}`)
-		f.runTimed(nil, 10*time.Second, abi.ReasonStatus)
-		before := f.store[widget][testKey]
-		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-			return returns(&abi.Result{Patch: []byte(`{"metadata":{"labels":{"by":"plugin"}}}`)})
-		}
-		f.runTimed(nil, 10*time.Second, abi.ReasonResync)
-		f.c.Observe(before, f.store[widget][testKey], false)
-		f.reconcile = succeed
-		f.runTimed(nil, 10*time.Second, abi.ReasonPrimary)
-		pass(5 * time.Second)
-		f.change(`{"metadata":{"labels":{"by":"user"}}}`)
-		f.runTimed(nil, 20*time.Second, abi.ReasonPrimary)
-		pass(20 * time.Second)
-		f.request = nil
-		f.run(abi.ReasonTimer)
-		if !slices.Equal(f.request.Timers, []string{"tidy"}) {
-			t.Errorf("%q are due", f.request.Timers)
-		}
-	})
-}
-
-func TestASwapRestartsTheTimersThatDiffer(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
-		f.run(abi.ReasonPrimary)
-		pass(30 * time.Second)
-		hourly := abi.Timer{Name: "report", Interval: 3_600_000, Sharp: true}
-		f.swap(func(r *Revision) { r.Controller.Timers = []abi.Timer{hourly, probe} })
-		f.runTimed([]string{"probe"}, 40*time.Second, abi.ReasonPlugin) // which has come meanwhile
-		pass(3570 * time.Second)
-		f.runTimed([]string{"report", "probe"}, 10*time.Second, abi.ReasonTimer)
-		f.swap(func(r *Revision) { r.Controller.Timers = nil })
-		f.runTimed(nil, 0, abi.ReasonPlugin)
-		if len(f.c.timers) > 0 {
-			t.Error("timers are kept that the controller does not have any more")
-		}
-	})
-}
-
 // The run has ended on a revision that has other timers than the present one.
 func TestASwapDuringARunIsFollowedByARunWithTheNewTimers(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-			f.swap(func(r *Revision) { r.Controller.Timers = []abi.Timer{report} })
+			f.swap(func(r *Revision) { r.Controller.Sections = section(report) })
 			return succeed(ctx, call)
 		}
 		f.run(abi.ReasonPrimary)
@@ -282,9 +238,9 @@ func TestASwapDuringARunIsFollowedByARunWithTheNewTimers(t *testing.T) {
 }
 
 func TestARunThatEndsAfterItsTimersWereRemovedSetsNone(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-			f.swap(func(r *Revision) { r.Controller.Timers = nil })
+			f.swap(func(r *Revision) { r.Controller.Sections = nil })
 			return succeed(ctx, call)
 		}
 		f.runTimed(nil, 0, abi.ReasonPrimary)
@@ -293,7 +249,7 @@ func TestARunThatEndsAfterItsTimersWereRemovedSetsNone(t *testing.T) {
 
 // It was created under this replica, which has led from the beginning.
 func TestTheFirstTimerOfANewObjectIsDueInItsFirstRun(t *testing.T) {
-	withTimers(t, []abi.Timer{{Name: "at-once", Interval: 60_000, Sharp: true}}, func(f *fixture) {
+	withAlarms(t, []alarm{{Name: "at-once", Every: time.Minute, Grid: true}}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		l.lead()
 		config := f.c.Config
@@ -308,7 +264,7 @@ func TestTheFirstTimerOfANewObjectIsDueInItsFirstRun(t *testing.T) {
 
 // Another replica has run the object in the hour before this one leads again.
 func TestAfterAFailOverNoTimerIsMadeUpFor(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		f.c.Lease = l
 		f.born(0)
@@ -325,7 +281,7 @@ func TestAfterAFailOverNoTimerIsMadeUpFor(t *testing.T) {
 
 // It has stood by for an hour.
 func TestAReplicaThatTakesOverMakesUpForNoTimer(t *testing.T) {
-	withTimers(t, []abi.Timer{probe, report}, func(f *fixture) {
+	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		config := f.c.Config
 		config.Lease = l
@@ -339,7 +295,7 @@ func TestAReplicaThatTakesOverMakesUpForNoTimer(t *testing.T) {
 
 // The run was about to begin. Its timers must not be those of the next term.
 func TestARunAfterTheLeadWasLostLeavesNoTimers(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		f.c.Lease = l
 		f.born(0)
@@ -355,27 +311,27 @@ func TestARunAfterTheLeadWasLostLeavesNoTimers(t *testing.T) {
 }
 
 func TestTimersAreDroppedWithTheirObject(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(30 * time.Second)
 		f.put(string(mergePatch(t, []byte(aWidget), `{"metadata":{"uid":"u2"}}`)))
 		f.runTimed(nil, 10*time.Second, abi.ReasonPrimary) // of the new object
 		f.removeUnheld()
 		f.run(abi.ReasonPrimary)
-		if len(f.c.timers) > 0 {
+		if f.hasState() {
 			t.Error("the timers of an object are kept that does not exist")
 		}
 	})
 }
 
 func TestACleanupHasNoTimers(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
 		f.change(`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
 		f.reconcile = panics
 		f.runTimed(nil, 0, abi.ReasonTimer, abi.ReasonPrimary)
-		if len(f.c.timers) > 0 {
+		if f.hasState() {
 			t.Error("the timers of an object are kept that is being deleted")
 		}
 	})
@@ -383,7 +339,7 @@ func TestACleanupHasNoTimers(t *testing.T) {
 
 // It is not the work of the key that it runs by a timer again and again.
 func TestRunsByTimersAreNoWriteLoop(t *testing.T) {
-	withTimers(t, []abi.Timer{{Name: "often", Interval: 1000, Sharp: true}}, func(f *fixture) {
+	withAlarms(t, []alarm{{Name: "often", Every: time.Second, Grid: true}}, func(f *fixture, _ *alarms) {
 		f.reconcile = appliesGadget
 		for range 50 {
 			f.run(abi.ReasonTimer, abi.ReasonOwned)
@@ -395,22 +351,107 @@ func TestRunsByTimersAreNoWriteLoop(t *testing.T) {
 	})
 }
 
-func TestAControllerWithoutTimersKeepsNothingForThem(t *testing.T) {
-	f := newFixture(t)
-	f.put(aWidget)
-	f.runTimed(nil, 0, abi.ReasonPrimary)
-	f.change(`{"metadata":{"labels":{"a":"b"}}}`)
-	f.runTimed(nil, 0, abi.ReasonPrimary)
-	if f.c.timers != nil {
-		t.Error("there is a map of timers")
-	}
-}
-
 func TestTheEndOfARunStatesWhenTheNextTimerIsDue(t *testing.T) {
-	withTimers(t, []abi.Timer{probe}, func(f *fixture) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		if ended := f.events[len(f.events)-1].(events.RunEnded); ended.Next != 10*time.Second {
 			t.Errorf("the next run is due after %v", ended.Next)
+		}
+	})
+}
+
+func TestRequestsOfOthersAreToldToHooks(t *testing.T) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, a *alarms) {
+		expect := func(what string, want ...string) {
+			t.Helper()
+			if !slices.Equal(a.calls, want) {
+				t.Errorf("%s: the calls are %q, want %q", what, a.calls, want)
+			}
+			a.calls = nil
+		}
+		f.change(`{"metadata":{"labels":{"a":"a"}}}`)
+		expect("before the first run")
+		f.run(abi.ReasonPrimary)
+		f.change(`{"status":{"x":1}}`)
+		expect("a status")
+		before := f.store[widget][testKey]
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return returns(&abi.Result{Patch: []byte(`{"metadata":{"labels":{"by":"plugin"}}}`)})
+		}
+		f.run(abi.ReasonResync)
+		f.c.Observe(before, f.store[widget][testKey], false)
+		expect("the key's own change")
+		f.change(`{"metadata":{"labels":{"by":"user"}}}`)
+		expect("labels", "requested")
+		f.change(`{"metadata":{"annotations":{"` + RequestedAt + `":"now"}}}`)
+		expect("a request", "requested")
+		f.c.Resync([]object.Key{testKey})
+		expect("a resync")
+	})
+}
+
+func TestHooksAreToldOfRevisionsAndTerms(t *testing.T) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, a *alarms) {
+		l := &lease{leading: make(chan struct{})}
+		f.c.Lease = l
+		l.lead()
+		f.run(abi.ReasonPrimary)
+		if !slices.Equal(a.calls, []string{"term"}) || !f.hasState() {
+			t.Errorf("the calls are %q", a.calls)
+		}
+		f.swap(func(*Revision) {})
+		if !slices.Equal(a.calls, []string{"term", "replaced"}) || !f.hasState() {
+			t.Errorf("the calls are %q", a.calls)
+		}
+		l.lose()
+		l.lead()
+		f.run(abi.ReasonResync)
+		if !slices.Equal(a.calls, []string{"term", "replaced", "term"}) {
+			t.Errorf("the calls are %q", a.calls)
+		}
+	})
+}
+
+func TestAControllerWithoutAStateKeepsNothingForIt(t *testing.T) {
+	withAlarms(t, nil, func(f *fixture, _ *alarms) {
+		f.runTimed(nil, 0, abi.ReasonPrimary)
+		f.change(`{"metadata":{"labels":{"a":"b"}}}`)
+		f.runTimed(nil, 0, abi.ReasonPrimary)
+		if f.c.keys[testKey].hooks != nil {
+			t.Error("there are states")
+		}
+	})
+}
+
+// Hooks are called with the lock of the controller held: they find it so, and cannot take it.
+func TestHooksWithAStateAreCalledWithTheLock(t *testing.T) {
+	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
+		called := map[string]bool{}
+		locked := func(name string) {
+			if called[name] = true; f.c.mu.TryLock() {
+				f.c.mu.Unlock()
+				t.Errorf("%s is called without the lock", name)
+			}
+		}
+		var kept alarmState
+		f.c.Hooks = append(f.c.Hooks, Hooks{
+			Begin:     func(state *any, _ *BeginningRun) { locked("Begin"); *state = &kept },
+			Deadline:  func(any, *outcome.Decision, time.Time) time.Duration { locked("Deadline"); return 0 },
+			Suspended: func(any) { locked("Suspended") },
+			Requested: func(any, time.Time) { locked("Requested") },
+			Replaced:  func(_, _ *Revision) { locked("Replaced") },
+			Term:      func() { locked("Term") },
+		})
+		f.run(abi.ReasonPrimary)
+		f.change(`{"metadata":{"annotations":{"` + Suspend + `":"true"}}}`)
+		f.run(abi.ReasonPrimary)
+		f.swap(func(*Revision) {})
+		l := &lease{leading: make(chan struct{})}
+		f.c.Lease = l
+		l.lead()
+		f.c.lead()
+		if len(called) != 6 {
+			t.Errorf("called are %v", called)
 		}
 	})
 }

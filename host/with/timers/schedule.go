@@ -1,23 +1,24 @@
-package outcome
+package timers
 
 import (
 	"slices"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/timers"
+	"github.com/thole-dev/thole/host/outcome"
 )
 
-// This file decides when the timers of an object are due: abi/SPEC.md, "Timer".
+// This file decides when the timers of an object are due: abi/timers/SPEC.md.
 
-// Timers are the timers of one object, from its first run on. [Timers.Begin] and
-// [Timers.End] enclose each of its runs. The times of a grid are those of the wall clock,
+// Schedule is when the timers of one object are due, from its first run on. [Schedule.Begin] and
+// [Schedule.End] enclose each of its runs. The times of a grid are those of the wall clock,
 // all others also have what the clock of the process shows.
-type Timers struct {
-	all       []abi.Timer  // of the controller
-	states    []timerState // of all, in the same order
-	created   time.Time    // when the object was created; the grids begin there
-	unchanged time.Time    // since when nobody but its own runs has changed the object
-	resting   bool         // until the next run
+type Schedule struct {
+	all       []contract.Timer // of the controller
+	states    []timerState     // of all, in the same order
+	created   time.Time        // when the object was created; the grids begin there
+	unchanged time.Time        // since when nobody but its own runs has changed the object
+	resting   bool             // until the next run
 }
 
 // timerState is the state of one timer.
@@ -26,14 +27,14 @@ type timerState struct {
 	due bool      // a run has named the timer, and none that did has ended well
 }
 
-// NewTimers returns the timers of an object before its first run. created is its
+// NewSchedule returns the schedule of an object before its first run. created is its
 // creationTimestamp, which counts as now if it is later: the clocks differ then. followed
 // is since when the host reconciles the object.
-func NewTimers(created, followed, now time.Time) Timers {
+func NewSchedule(created, followed, now time.Time) Schedule {
 	if created.IsZero() || created.After(now) {
 		created = now
 	}
-	t := Timers{created: created, unchanged: created}
+	t := Schedule{created: created, unchanged: created}
 	if followed.After(created) {
 		t.unchanged = followed
 	}
@@ -44,7 +45,7 @@ func NewTimers(created, followed, now time.Time) Timers {
 // controller, which another revision may have changed. The first time of one that is new or
 // changed is not before followed, since when the host reconciles with the timers: not before
 // its second, because a creationTimestamp has whole seconds. jitter is in [0,1).
-func (t *Timers) Begin(all []abi.Timer, followed, now time.Time, jitter float64) (due []string) {
+func (t *Schedule) Begin(all []contract.Timer, followed, now time.Time, jitter float64) (due []string) {
 	t.adopt(all, followed.Truncate(time.Second), jitter)
 	for i := range t.all {
 		s := &t.states[i]
@@ -62,8 +63,8 @@ func (t *Timers) Begin(all []abi.Timer, followed, now time.Time, jitter float64)
 // End ends a run and returns the time until the next timer is due, which is positive, or 0
 // if there is none. Those that the run has named stay due unless it has ended well: the next
 // run names them again, and has its time from the decision.
-func (t *Timers) End(d *Decision, now time.Time, jitter float64) time.Duration {
-	if d.isStalled() {
+func (t *Schedule) End(d *outcome.Decision, now time.Time, jitter float64) time.Duration {
+	if d.IsStalled() {
 		t.Rest()
 		return 0
 	}
@@ -77,7 +78,7 @@ func (t *Timers) End(d *Decision, now time.Time, jitter float64) time.Duration {
 
 // Until returns the time until the next timer is due, as End does, for a run that has nothing to do
 // with timers.
-func (t *Timers) Until(now time.Time) time.Duration {
+func (t *Schedule) Until(now time.Time) time.Duration {
 	if t.resting {
 		return 0
 	}
@@ -85,13 +86,13 @@ func (t *Timers) Until(now time.Time) time.Duration {
 }
 
 // Rest makes no timer due before the next run.
-func (t *Timers) Rest() { t.resting = true }
+func (t *Schedule) Rest() { t.resting = true }
 
 // Changed records that somebody else has changed the spec, labels or annotations of the object.
-func (t *Timers) Changed(at time.Time) { t.unchanged = at }
+func (t *Schedule) Changed(at time.Time) { t.unchanged = at }
 
 // adopt makes all the timers of the object. Those that were the same before keep their state.
-func (t *Timers) adopt(all []abi.Timer, from time.Time, jitter float64) {
+func (t *Schedule) adopt(all []contract.Timer, from time.Time, jitter float64) {
 	if slices.Equal(t.all, all) {
 		return
 	}
@@ -107,26 +108,26 @@ func (t *Timers) adopt(all []abi.Timer, from time.Time, jitter float64) {
 }
 
 // first returns the first time of a timer: the first one of its grid that is not before from.
-func (t *Timers) first(timer abi.Timer, from time.Time, jitter float64) time.Time {
-	interval := asked(timer.Interval)
+func (t *Schedule) first(timer contract.Timer, from time.Time, jitter float64) time.Time {
+	interval := outcome.Asked(timer.Interval)
 	at := gridTime(t.origin(timer), interval, from)
 	if timer.Sharp {
 		return at
 	}
-	return at.Add(AddJitter(interval, intervalJitter, jitter) - interval)
+	return at.Add(outcome.AddJitter(interval, outcome.IntervalJitter, jitter) - interval)
 }
 
 // following returns the time of a timer that follows a run that has ended well.
-func (t *Timers) following(timer abi.Timer, now time.Time, jitter float64) time.Time {
-	interval := asked(timer.Interval)
+func (t *Schedule) following(timer contract.Timer, now time.Time, jitter float64) time.Time {
+	interval := outcome.Asked(timer.Interval)
 	if timer.Sharp {
 		return gridTime(t.origin(timer), interval, now.Add(1))
 	}
-	return now.Add(AddJitter(interval, intervalJitter, jitter))
+	return now.Add(outcome.AddJitter(interval, outcome.IntervalJitter, jitter))
 }
 
 // origin is the first time of the grid of a timer.
-func (t *Timers) origin(timer abi.Timer) time.Time {
+func (t *Schedule) origin(timer contract.Timer) time.Time {
 	return t.created.Add(milliseconds(timer.InitialDelay))
 }
 
@@ -145,14 +146,14 @@ func gridTime(origin time.Time, interval time.Duration, from time.Time) time.Tim
 }
 
 // dueAt returns when a timer is due that no run has named yet.
-func (t *Timers) dueAt(i int) time.Time {
+func (t *Schedule) dueAt(i int) time.Time {
 	timer, at := t.all[i], t.states[i].at
 	idle := t.unchanged.Add(milliseconds(timer.Idle))
 	switch {
 	case timer.Idle == 0 || !idle.After(at):
 		return at
 	case timer.Sharp:
-		return gridTime(at, asked(timer.Interval), idle)
+		return gridTime(at, outcome.Asked(timer.Interval), idle)
 	default:
 		return idle
 	}
@@ -160,7 +161,7 @@ func (t *Timers) dueAt(i int) time.Time {
 
 // untilNext returns the time until the first timer is due that no run has named, at least a
 // nanosecond; 0 if there is none.
-func (t *Timers) untilNext(now time.Time) (next time.Duration) {
+func (t *Schedule) untilNext(now time.Time) (next time.Duration) {
 	for i := range t.all {
 		if t.states[i].due {
 			continue
@@ -172,9 +173,4 @@ func (t *Timers) untilNext(now time.Time) (next time.Duration) {
 	return next
 }
 
-// EndedWell reports whether the run returned success or empty, and all that it asked for was
-// done.
-func (d *Decision) EndedWell() bool { return d.Class == abi.ClassNone && d.Next.Kind != Backoff }
-
-// isStalled reports whether the run has failed, and only a change leads to another one.
-func (d *Decision) isStalled() bool { return d.Class != abi.ClassNone && d.Next.Kind == AwaitChange }
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

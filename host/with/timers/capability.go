@@ -1,0 +1,137 @@
+package timers
+
+import (
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/timers"
+	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/with"
+)
+
+// Capability returns the capability.
+func Capability() with.Capability {
+	return with.Capability{
+		Name: contract.Name,
+		Check: func(_ *abi.Controller, section []byte) error {
+			_, err := contract.Decode(section)
+			return err
+		},
+		Title:    "Timers",
+		Describe: describe,
+		New: func(runner.Environment) runner.Capability {
+			return runner.Capability{Plugin: func(string) runner.PluginPart {
+				return runner.PluginPart{Controller: func(runner.Handle) runner.ControllerPart {
+					return runner.ControllerPart{Hooks: newController().hooks()}
+				}}
+			}}
+		},
+	}
+}
+
+// timersOf returns the timers of a controller.
+func timersOf(c *abi.Controller) []contract.Timer {
+	section := c.Section(contract.Name)
+	if section == nil {
+		return nil
+	}
+	all, _ := contract.Decode(section) // was checked
+	return all
+}
+
+// controller runs the objects of a controller by its timers. The lock of the worker guards it.
+type controller struct {
+	followed time.Time // since when it runs objects by them
+	revision *dispatch.Revision
+	all      []contract.Timer // of revision
+	without  int              // how many revisions had no timers
+}
+
+// state is that of one object.
+type state struct {
+	Schedule
+	without int // of the controller, when it was made
+}
+
+func newController() *controller { return &controller{followed: time.Now()} }
+
+func (c *controller) hooks() dispatch.Hooks {
+	return dispatch.Hooks{
+		Begin: c.begin, Replaced: c.replaced,
+		Deadline: func(s any, decision *outcome.Decision, now time.Time) time.Duration {
+			if decision == nil {
+				return s.(*state).Until(now)
+			}
+			return s.(*state).End(decision, now, mathrand.Float64())
+		},
+		Suspended: func(s any) { s.(*state).Rest() },
+		Requested: func(s any, at time.Time) { s.(*state).Changed(at) },
+		Term:      func() { c.followed = time.Now() },
+	}
+}
+
+// timers returns the timers of a revision.
+func (c *controller) timers(rev *dispatch.Revision) []contract.Timer {
+	if rev != c.revision {
+		c.revision, c.all = rev, timersOf(&rev.Controller)
+	}
+	return c.all
+}
+
+// begin makes the run name the timers that are due. Those of an object that is being deleted rest for
+// ever.
+func (c *controller) begin(kept *any, run *dispatch.BeginningRun) {
+	all := c.timers(run.Revision)
+	if len(all) == 0 || run.Object.Deleting() {
+		*kept = nil
+		return
+	}
+	s, _ := (*kept).(*state)
+	if s == nil || s.without != c.without {
+		s = &state{NewSchedule(run.Object.CreationTimestamp.Time, c.followed, run.Now), c.without}
+		*kept = s
+	}
+	if due := s.Begin(all, c.followed, run.Now, mathrand.Float64()); len(due) > 0 {
+		run.Sections = append(run.Sections, abi.Section{Name: contract.Name, Value: contract.EncodeDue(due)})
+		run.Reasons = append(run.Reasons, abi.ReasonTimer)
+	}
+}
+
+// replaced prepares the timers for another revision: what it changes or adds starts now.
+func (c *controller) replaced(before, next *dispatch.Revision) {
+	was, all := c.timers(before), c.timers(next)
+	switch {
+	case len(all) == 0:
+		c.without++
+	case !slices.Equal(was, all):
+		c.followed = time.Now()
+	}
+}
+
+// describe describes timers such as "probe 1m0s (first after 5s; idle for 30s; sharp)".
+func describe(c *abi.Controller) string {
+	var texts []string
+	for _, t := range timersOf(c) {
+		text := t.Name + " " + milliseconds(t.Interval).String()
+		var more []string
+		if t.InitialDelay > 0 {
+			more = append(more, "first after "+milliseconds(t.InitialDelay).String())
+		}
+		if t.Idle > 0 {
+			more = append(more, "idle for "+milliseconds(t.Idle).String())
+		}
+		if t.Sharp {
+			more = append(more, "sharp")
+		}
+		if more != nil {
+			text += " (" + strings.Join(more, "; ") + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
