@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -93,7 +94,7 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 	writeText(t, crd, strings.NewReplacer("PLUGIN", "a", "UPPER", "A").Replace(string(gate)))
 	apply(t, client.Resource(crds), crd)
 	const sink = "http://127.0.0.1:1/events"
-	r := start(t, cluster, func(c *config.Config) {
+	r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
 		c.Allow = config.Allow{
 			Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}, Webhooks: []string{config.EveryPlugin},
 			HTTP: map[string]egress.Entries{config.EveryPlugin: {{Host: "127.0.0.1:1", Scheme: "http", Methods: []string{"POST"}, Addresses: []string{"127.0.0.0/8"}}}},

@@ -29,6 +29,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -68,7 +69,13 @@ func (l *log) String() string {
 // rightsFor is for how long a right of a service account is believed in the tests.
 const rightsFor = 500 * time.Millisecond
 
+// start runs a host without capabilities.
 func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *runningHost {
+	t.Helper()
+	return startWith(t, cluster, nil, change)
+}
+
+func startWith(t *testing.T, cluster *rest.Config, capabilities with.List, change func(*config.Config)) *runningHost {
 	t.Helper()
 	r := &runningHost{t: t, dir: t.TempDir(), log: &log{}}
 	config := config.Config{Plugins: r.dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(t.TempDir(), "cache")}
@@ -76,7 +83,7 @@ func start(t *testing.T, cluster *rest.Config, change func(*config.Config)) *run
 		change(&config)
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: r.log, JSONFormat: true, IndependentLevels: true})
-	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test", RightsFor: rightsFor}
+	env := Environment{Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger), Version: "test", RightsFor: rightsFor, Capabilities: capabilities}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(r.log)

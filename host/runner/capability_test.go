@@ -77,7 +77,9 @@ func TestCapabilitiesFollowTheLifeOfAPlugin(t *testing.T) {
 	_, url := startRefusingServer(t) // has a widget
 	r, n := newRunner(t, url, ""), &noted{}
 	r.Capabilities = []Capability{
-		n.capability("a"), {}, {Plugin: func(string) PluginPart { return PluginPart{} }},
+		n.capability("a"),
+		{},
+		{Plugin: func(string) PluginPart { return PluginPart{} }},
 		{Plugin: func(string) PluginPart {
 			return PluginPart{Controller: func(Handle) ControllerPart { return ControllerPart{} }}
 		}},

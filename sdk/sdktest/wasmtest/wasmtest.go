@@ -49,7 +49,7 @@ const (
 // Load loads a plugin into a sandbox of its own, which is closed when the test ends.
 func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
 	tb.Helper()
-	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir(), LoadTimeout: loadLimit})
+	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir(), LoadTimeout: loadLimit, Sections: sections()})
 	if err != nil {
 		tb.Fatal(err)
 	}
