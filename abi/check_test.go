@@ -36,11 +36,6 @@ func list(n int, entry string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + "]"
 }
 
-// timersWith returns a manifest with the feature timers, and one controller with these timers.
-func timersWith(timers string) string {
-	return strings.Replace(manifestWith(`"timers":[`+timers+`]`), `"controllers"`, `"features":["timers"],"controllers"`, 1)
-}
-
 func TestInvalidManifestIsRefused(t *testing.T) {
 	const label = " is not a DNS label (lower case letters, digits and '-', at most 63)"
 	const one = `"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}]`
@@ -102,14 +97,6 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		{retryWith(`"attempts":3,"then":"give up"`), `controllers[0].retry.then: "give up" is not one of stalled, cap`},
 		{retryWith(`"then":"stalled"`), `controllers[0].retry.then: has no effect without attempts`},
 		{retryWith(`"attempts":-1`), `controllers[0].retry.attempts: must not be negative, is -1 (offset 119)`},
-		{manifestWith(`"timers":[{"name":"a","interval":1000}]`), `controllers[0].timers: needs the feature "timers": name it in features`},
-		{timersWith(`{"name":"a"}`), `controllers[0].timers[0].interval: is required: the time between two runs`},
-		{timersWith(`{"name":"a","interval":0}`), `controllers[0].timers[0].interval: is required: the time between two runs`},
-		{timersWith(`{"interval":1000}`), `controllers[0].timers[0].name: ""` + label},
-		{timersWith(`{"name":"A","interval":1000}`), `controllers[0].timers[0].name: "A"` + label},
-		{timersWith(`{"name":"a","interval":1000},{"name":"a","interval":2000}`), `controllers[0].timers[1].name: "a" is given twice`},
-		{timersWith(`{"name":"a","interval":1000,"initialDelay":-1}`), `controllers[0].timers[0].initialDelay: must not be negative, is -1 (offset 153)`},
-		{timersWith(`{"name":"a","interval":1000,"cron":"@daily"}`), `controllers[0].timers[0]: unknown field "cron" (offset 143)`},
 		{retryWith(`"max":1`), `controllers[0].retry: unknown field "max" (offset 112)`},
 		{conditionsWith(`"target":"Stalled"`), `controllers[0].conditions.target: Stalled is set by the host; choose another type, such as Ready`},
 		{conditionsWith(`"target":"a b"`), `controllers[0].conditions.target: "a b" is not a condition type, such as Ready or example.com/Ready`},

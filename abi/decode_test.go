@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer changes gone interval timers daemon http validate mutate convert timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval daemon http validate mutate convert timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -30,7 +30,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 			"conditions", "target owned summarized negativePolarity",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"conditions":{"%":null}}]}`, decoder(DecodeManifest),
 		},
-		{"request", "controller object deleting gone reasons attempt previous timers signals change memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
+		{"request", "controller object deleting gone reasons attempt previous signals change memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
 		{"change", "type old progress", `{"change":{"%":null}}`, decoder(DecodeRequest)},
 		{"previous", "class failures", `{"previous":{"%":null}}`, decoder(DecodeRequest)},
 		{"failure", "verb ref class reason message", `{"previous":{"failures":[{"%":null}]}}`, decoder(DecodeRequest)},

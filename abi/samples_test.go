@@ -26,7 +26,6 @@ func fullManifest() *Manifest {
 			Changes:   ChangesAnnotation,
 			Gone:      true,
 			Interval:  600_000,
-			Timers:    []Timer{{Name: "probe", Interval: 60_000, InitialDelay: 5_000, Idle: 30_000, Sharp: true}},
 			Daemon:    &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000},
 			HTTP:      []HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}},
 			Scans:     []Scan{{Name: "due", Interval: 30_000}},
@@ -86,13 +85,13 @@ func fullRequest() *Request {
 				Group:   "workloads",
 			}},
 		},
-		Timers:  []string{"probe"},
-		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`7`)},
-		Change:  &Change{Type: ChangeDeleted, Old: []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop"}}`), Progress: []byte(`["dns"]`)},
-		Memo:    []byte(`{"etag":"a1"}`),
-		Now:     time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
-		Seed:    [32]byte{0: 1, 31: 255},
-		Config:  []byte(`{"region":"north"}`),
+		Sections: []Section{{"example", []byte(`{"rank":1}`)}},
+		Signals:  [][]byte{[]byte(`{"reachable":false}`), []byte(`7`)},
+		Change:   &Change{Type: ChangeDeleted, Old: []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop"}}`), Progress: []byte(`["dns"]`)},
+		Memo:     []byte(`{"etag":"a1"}`),
+		Now:      time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
+		Seed:     [32]byte{0: 1, 31: 255},
+		Config:   []byte(`{"region":"north"}`),
 	}
 }
 

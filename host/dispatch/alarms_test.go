@@ -13,6 +13,7 @@ import (
 // a controller is a list of them.
 type alarms struct {
 	followed time.Time
+	without  int      // how many revisions had no alarms
 	calls    []string // of the hooks without a state, and of Requested
 }
 
@@ -45,9 +46,11 @@ func alarmsOf(rev *Revision) (all []alarm) {
 // alarmState is that of one object.
 type alarmState struct {
 	all     []alarm
+	created time.Time // of the object; if it has none, its first run
 	at      []time.Time
 	due     []bool
 	resting bool
+	without int // of alarms, when it was made
 }
 
 func newAlarms() (*alarms, Hooks) {
@@ -56,8 +59,12 @@ func newAlarms() (*alarms, Hooks) {
 		Begin: a.begin, Deadline: a.deadline,
 		Suspended: func(state any) { state.(*alarmState).resting = true },
 		Requested: func(any, time.Time) { a.calls = append(a.calls, "requested") },
-		Replaced:  func(_, _ *Revision) { a.calls = append(a.calls, "replaced") },
-		Term:      func() { a.followed, a.calls = time.Now(), append(a.calls, "term") },
+		Replaced: func(_, next *Revision) {
+			if a.calls = append(a.calls, "replaced"); len(alarmsOf(next)) == 0 {
+				a.without++
+			}
+		},
+		Term: func() { a.followed, a.calls = time.Now(), append(a.calls, "term") },
 	}
 }
 
@@ -69,13 +76,13 @@ func (a *alarms) begin(state *any, run *BeginningRun) {
 	}
 	s, _ := (*state).(*alarmState)
 	if s == nil || !slices.Equal(s.all, all) {
-		s = &alarmState{all: all, at: make([]time.Time, len(all)), due: make([]bool, len(all)), resting: true}
+		s = &alarmState{all: all, at: make([]time.Time, len(all)), due: make([]bool, len(all)), resting: true, without: a.without}
+		if s.created = run.Object.CreationTimestamp.Time; s.created.IsZero() {
+			s.created = run.Now
+		}
 		*state = s
 	}
-	created := run.Object.CreationTimestamp.Time
-	if created.IsZero() {
-		created = a.followed
-	}
+	created := s.created
 	var names []string
 	for i, one := range all {
 		if s.at[i].IsZero() {
@@ -108,7 +115,7 @@ func (a *alarms) deadline(state any, decision *outcome.Decision, now time.Time) 
 	if decision != nil && decision.IsStalled() {
 		s.resting = true
 	}
-	if s.resting {
+	if s.resting || s.without != a.without {
 		return 0
 	}
 	for i, one := range s.all {

@@ -219,6 +219,9 @@ type Controller struct {
 	// hash of the uid. created is empty unless the controller asks for changes.
 	created   map[object.Key]object.Hash
 	cleanedUp map[object.Key][]object.Hash
+	// hookStates has the states of capabilities for the objects that have run, by the index of their hooks:
+	// only keys with a state that is not nil.
+	hookStates map[object.Key][]any
 	// daemons has those of the objects, and nothing if the controller has none.
 	daemons map[object.Key]*daemon
 	// scans has when the scans of the running revision are due, by name; the zero time is now.

@@ -83,23 +83,31 @@ func (r *run) callEnded(e *events.RunEnded) {
 	}
 }
 
-// hookState returns the state of a hook for a key.
-func (s *keyState) hookState(i int) any {
-	if s.hooks == nil {
-		return nil
+// hookState returns the state of a hook for a key, nil if there is none.
+func (c *Controller) hookState(key object.Key, i int) any {
+	if states := c.hookStates[key]; states != nil {
+		return states[i]
 	}
-	return s.hooks[i]
+	return nil
 }
 
-// setHookState keeps the state of a hook, of so many.
-func (s *keyState) setHookState(i, of int, state any) {
-	if s.hooks == nil {
-		if state == nil {
-			return
+// setHookState keeps the state of a hook for a key.
+func (c *Controller) setHookState(key object.Key, i int, state any) {
+	states := c.hookStates[key]
+	switch {
+	case states == nil && state == nil:
+		return
+	case states == nil:
+		if c.hookStates == nil {
+			c.hookStates = map[object.Key][]any{}
 		}
-		s.hooks = make([]any, of)
+		states = make([]any, len(c.Hooks))
+		c.hookStates[key] = states
 	}
-	s.hooks[i] = state
+	states[i] = state
+	if !slices.ContainsFunc(states, func(s any) bool { return s != nil }) {
+		delete(c.hookStates, key)
+	}
 }
 
 // callBegin calls the hooks for a run that is about to call the guest.
@@ -117,9 +125,9 @@ func (r *run) callBegin() {
 	r.hooks = make([]any, len(c.Hooks))
 	for i := range c.Hooks {
 		if f := c.Hooks[i].Begin; f != nil {
-			state := r.state.hookState(i)
+			state := c.hookState(r.item.Key, i)
 			f(&state, begun)
-			r.state.setHookState(i, len(c.Hooks), state)
+			c.setHookState(r.item.Key, i, state)
 			r.hooks[i] = state
 		}
 	}
@@ -133,7 +141,7 @@ func (r *run) deadline(decision *outcome.Decision) (earliest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.Hooks {
-		state := r.state.hookState(i)
+		state := c.hookState(r.item.Key, i)
 		if f := c.Hooks[i].Deadline; f == nil || state == nil || decision != nil && (r.hooks == nil || r.hooks[i] != state) {
 			continue
 		}
@@ -173,12 +181,8 @@ func (c *Controller) eachState(key object.Key, f func(h *Hooks, state any)) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.keys[key]
-	if s == nil {
-		return
-	}
-	for i := range c.Hooks {
-		if state := s.hookState(i); state != nil {
+	for i, state := range c.hookStates[key] {
+		if state != nil {
 			f(&c.Hooks[i], state)
 		}
 	}
@@ -195,9 +199,7 @@ func (c *Controller) callReplaced(before, next *Revision) {
 
 // callTerm drops the states of hooks, and calls these for a term that begins. Controller.mu is held.
 func (c *Controller) callTerm() {
-	for _, s := range c.keys {
-		s.hooks = nil
-	}
+	c.hookStates = nil
 	for i := range c.Hooks {
 		if f := c.Hooks[i].Term; f != nil {
 			f()

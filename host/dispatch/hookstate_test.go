@@ -57,8 +57,7 @@ func (f *fixture) expectTimer(next time.Duration) {
 
 // hasState reports whether something is kept for the widget by a hook.
 func (f *fixture) hasState() bool {
-	s := f.c.keys[testKey]
-	return s != nil && slices.ContainsFunc(s.hooks, func(state any) bool { return state != nil })
+	return f.c.hookStates[testKey] != nil
 }
 
 // pass lets time pass in the bubble.
@@ -417,7 +416,7 @@ func TestAControllerWithoutAStateKeepsNothingForIt(t *testing.T) {
 		f.runTimed(nil, 0, abi.ReasonPrimary)
 		f.change(`{"metadata":{"labels":{"a":"b"}}}`)
 		f.runTimed(nil, 0, abi.ReasonPrimary)
-		if f.c.keys[testKey].hooks != nil {
+		if f.hasState() {
 			t.Error("there are states")
 		}
 	})

@@ -72,7 +72,7 @@ func benchmarkIdleKeys(b *testing.B, asks abi.Controller) {
 		m.queue.ShutDown()
 		m.queue, m.c.Queue = nil, nil
 		report("queue")
-		m.c.keys = nil
+		m.c.keys, m.c.hookStates = nil, nil
 		report("dispatch")
 		b.ReportMetric(float64(all-left)/manyKeys, "heap-B/key")
 		runtime.KeepAlive(m)

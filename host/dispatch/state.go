@@ -36,8 +36,6 @@ type keyState struct {
 	dropMemo     bool // with replaced: memos of the new revision mean something else
 	otherAccount bool // with replaced: the new revision acts as another one
 
-	hooks []any // states of capabilities, by the index of their hooks; nil: all are nil
-
 	outageEnded bool // since the last run began
 	running     bool // a run is in progress
 }
@@ -94,6 +92,7 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 			item.revision.Effects.Forget(s.uid)
 			c.createdAgain(item.Key, s, uid)
 		}
+		delete(c.hookStates, item.Key)
 		s = &keyState{uid: uid, wokenByOthers: true, carried: moved}
 		c.keys[item.Key] = s
 	}
@@ -217,6 +216,7 @@ func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
 	delete(c.keys, key)
+	delete(c.hookStates, key)
 	again, exists := c.Cache.Get(key)
 	if !exists { // else it is of an object that was created meanwhile
 		delete(c.created, key)

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/timers"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/handlers"
 	"github.com/thole-dev/thole/sdk/internal/guest"
@@ -58,7 +59,7 @@ func (o one) Describe() []byte {
 
 func (o one) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
 	if q, err := abi.DecodeRequest(request); err == nil && o.test.due != nil {
-		q.Timers = o.test.due
+		q.Sections = append(q.Sections, abi.Section{Name: timers.Name, Value: timers.EncodeDue(o.test.due)})
 		request = abi.EncodeRequest(q)
 	}
 	code, result := guest.Reconcile(host, request)

@@ -3,7 +3,7 @@ package sdktest
 import (
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/timers"
-	"github.com/thole-dev/thole/host/with/timers"
+	"github.com/thole-dev/thole/host/with/timers/schedule"
 )
 
 // This file has the timers of the controller: abi/timers/SPEC.md. When they are due is computed
@@ -17,8 +17,8 @@ func (w *World) beginTimers(o *object, k *key) []string {
 		return nil
 	}
 	if k.timers == nil {
-		schedule := timers.NewSchedule(o.meta.CreationTimestamp.Time(), w.started, w.now)
-		k.timers = &schedule
+		timers := schedule.New(o.meta.CreationTimestamp.Time(), w.started, w.now)
+		k.timers = &timers
 	}
 	return k.timers.Begin(all, w.started, w.now, 0)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/timers"
 )
 
 // timed returns a world with one object, for a controller with the timers probe, each minute
@@ -13,11 +14,10 @@ import (
 func timed(tb testing.TB) (*World, *script) {
 	tb.Helper()
 	s := newScript()
-	s.features = []string{abi.FeatureTimers}
-	s.controller.Timers = []abi.Timer{
+	s.controller.Sections = []abi.Section{{Name: contract.Name, Value: contract.Encode([]contract.Timer{
 		{Name: "probe", Interval: 60_000, InitialDelay: 10_000, Sharp: true},
 		{Name: "tidy", Interval: 600_000, Idle: 3_600_000},
-	}
+	})}}
 	w := NewWith(tb, s)
 	w.createOne()
 	return w, s
@@ -27,8 +27,9 @@ func timed(tb testing.TB) (*World, *script) {
 func (s *script) expectTimers(w *World, next time.Duration, due ...string) *Run {
 	w.tb.Helper()
 	r := w.Reconcile("ns/one")
-	if !slices.Equal(r.Timers, due) || !slices.Equal(s.request.Timers, due) {
-		w.tb.Errorf("the timers %q are due, and %q in the request, expected %q", r.Timers, s.request.Timers, due)
+	named, _ := contract.DecodeDue(s.request.Section(contract.Name))
+	if !slices.Equal(r.Timers, due) || !slices.Equal(named, due) {
+		w.tb.Errorf("the timers %q are due, and %q in the request, expected %q", r.Timers, named, due)
 	}
 	if named := slices.Contains(s.request.Reasons, abi.ReasonTimer); named != (len(due) > 0) {
 		w.tb.Errorf("the reasons are %q", s.request.Reasons)

@@ -13,7 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/outcome"
-	"github.com/thole-dev/thole/host/with/timers"
+	"github.com/thole-dev/thole/host/with/timers/schedule"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/anyjson"
 )
@@ -59,7 +59,7 @@ type key struct {
 	tries     outcome.Tries
 	previous  *abi.Previous
 	memo      []byte
-	timers    *timers.Schedule // nil before the first run, and without timers
+	timers    *schedule.Timers // nil before the first run, and without timers
 	signals   [][]byte         // of the daemon, of scans and of events, for the next run
 	signalled bool             // a scan or an event has made it due
 	changes

@@ -12,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/host/with/timers/schedule"
 )
 
 // Capability returns the capability.
@@ -54,7 +55,7 @@ type controller struct {
 
 // state is that of one object.
 type state struct {
-	Schedule
+	schedule.Timers
 	without int // of the controller, when it was made
 }
 
@@ -63,12 +64,7 @@ func newController() *controller { return &controller{followed: time.Now()} }
 func (c *controller) hooks() dispatch.Hooks {
 	return dispatch.Hooks{
 		Begin: c.begin, Replaced: c.replaced,
-		Deadline: func(s any, decision *outcome.Decision, now time.Time) time.Duration {
-			if decision == nil {
-				return s.(*state).Until(now)
-			}
-			return s.(*state).End(decision, now, mathrand.Float64())
-		},
+		Deadline:  c.deadline,
 		Suspended: func(s any) { s.(*state).Rest() },
 		Requested: func(s any, at time.Time) { s.(*state).Changed(at) },
 		Term:      func() { c.followed = time.Now() },
@@ -93,13 +89,26 @@ func (c *controller) begin(kept *any, run *dispatch.BeginningRun) {
 	}
 	s, _ := (*kept).(*state)
 	if s == nil || s.without != c.without {
-		s = &state{NewSchedule(run.Object.CreationTimestamp.Time, c.followed, run.Now), c.without}
+		s = &state{schedule.New(run.Object.CreationTimestamp.Time, c.followed, run.Now), c.without}
 		*kept = s
 	}
 	if due := s.Begin(all, c.followed, run.Now, mathrand.Float64()); len(due) > 0 {
 		run.Sections = append(run.Sections, abi.Section{Name: contract.Name, Value: contract.EncodeDue(due)})
 		run.Reasons = append(run.Reasons, abi.ReasonTimer)
 	}
+}
+
+// deadline returns the time until the next timer is due, 0 if none is. The revision of the run may have been
+// replaced by one without timers.
+func (c *controller) deadline(kept any, decision *outcome.Decision, now time.Time) time.Duration {
+	s := kept.(*state)
+	switch {
+	case s.without != c.without:
+		return 0
+	case decision == nil:
+		return s.Until(now)
+	}
+	return s.End(decision, now, mathrand.Float64())
 }
 
 // replaced prepares the timers for another revision: what it changes or adds starts now.
@@ -117,13 +126,13 @@ func (c *controller) replaced(before, next *dispatch.Revision) {
 func describe(c *abi.Controller) string {
 	var texts []string
 	for _, t := range timersOf(c) {
-		text := t.Name + " " + milliseconds(t.Interval).String()
+		text := t.Name + " " + schedule.Milliseconds(t.Interval).String()
 		var more []string
 		if t.InitialDelay > 0 {
-			more = append(more, "first after "+milliseconds(t.InitialDelay).String())
+			more = append(more, "first after "+schedule.Milliseconds(t.InitialDelay).String())
 		}
 		if t.Idle > 0 {
-			more = append(more, "idle for "+milliseconds(t.Idle).String())
+			more = append(more, "idle for "+schedule.Milliseconds(t.Idle).String())
 		}
 		if t.Sharp {
 			more = append(more, "sharp")

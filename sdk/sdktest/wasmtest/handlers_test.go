@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/timers"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
@@ -77,11 +78,11 @@ func TestCompiledDiffOfADeepObjectNeedsNoDeepStack(t *testing.T) {
 }
 
 // reconcileSite returns the result of one run.
-func reconcileSite(t *testing.T, wasm []byte, spec string, change *abi.Change, timers ...string) *abi.Result {
+func reconcileSite(t *testing.T, wasm []byte, spec string, change *abi.Change, due ...string) *abi.Result {
 	t.Helper()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	back, err := wasmtest.Load(t, "handlers", wasm).Reconcile(t.Context(), sandbox.Call{Now: now, Request: abi.EncodeRequestParts(&abi.Request{
-		Controller: "handlers", Now: now, Change: change, Timers: timers,
+		Controller: "handlers", Now: now, Change: change, Sections: []abi.Section{{Name: timers.Name, Value: timers.EncodeDue(due)}},
 		Object: []byte(`{"metadata":{"name":"shop","labels":{"tier":"web"}},"spec":` + spec + `}`),
 	})})
 	if err != nil {

@@ -1,4 +1,6 @@
-package timers
+// Package schedule decides when the timers of an object are due, as a function of time: abi/timers/SPEC.md. The
+// tests of plugins use it, too.
+package schedule
 
 import (
 	"slices"
@@ -8,12 +10,10 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// This file decides when the timers of an object are due: abi/timers/SPEC.md.
-
-// Schedule is when the timers of one object are due, from its first run on. [Schedule.Begin] and
-// [Schedule.End] enclose each of its runs. The times of a grid are those of the wall clock,
+// Timers is when the timers of one object are due, from its first run on. [Timers.Begin] and
+// [Timers.End] enclose each of its runs. The times of a grid are those of the wall clock,
 // all others also have what the clock of the process shows.
-type Schedule struct {
+type Timers struct {
 	all       []contract.Timer // of the controller
 	states    []timerState     // of all, in the same order
 	created   time.Time        // when the object was created; the grids begin there
@@ -27,14 +27,14 @@ type timerState struct {
 	due bool      // a run has named the timer, and none that did has ended well
 }
 
-// NewSchedule returns the schedule of an object before its first run. created is its
+// New returns the schedule of an object before its first run. created is its
 // creationTimestamp, which counts as now if it is later: the clocks differ then. followed
 // is since when the host reconciles the object.
-func NewSchedule(created, followed, now time.Time) Schedule {
+func New(created, followed, now time.Time) Timers {
 	if created.IsZero() || created.After(now) {
 		created = now
 	}
-	t := Schedule{created: created, unchanged: created}
+	t := Timers{created: created, unchanged: created}
 	if followed.After(created) {
 		t.unchanged = followed
 	}
@@ -45,7 +45,7 @@ func NewSchedule(created, followed, now time.Time) Schedule {
 // controller, which another revision may have changed. The first time of one that is new or
 // changed is not before followed, since when the host reconciles with the timers: not before
 // its second, because a creationTimestamp has whole seconds. jitter is in [0,1).
-func (t *Schedule) Begin(all []contract.Timer, followed, now time.Time, jitter float64) (due []string) {
+func (t *Timers) Begin(all []contract.Timer, followed, now time.Time, jitter float64) (due []string) {
 	t.adopt(all, followed.Truncate(time.Second), jitter)
 	for i := range t.all {
 		s := &t.states[i]
@@ -63,7 +63,7 @@ func (t *Schedule) Begin(all []contract.Timer, followed, now time.Time, jitter f
 // End ends a run and returns the time until the next timer is due, which is positive, or 0
 // if there is none. Those that the run has named stay due unless it has ended well: the next
 // run names them again, and has its time from the decision.
-func (t *Schedule) End(d *outcome.Decision, now time.Time, jitter float64) time.Duration {
+func (t *Timers) End(d *outcome.Decision, now time.Time, jitter float64) time.Duration {
 	if d.IsStalled() {
 		t.Rest()
 		return 0
@@ -78,7 +78,7 @@ func (t *Schedule) End(d *outcome.Decision, now time.Time, jitter float64) time.
 
 // Until returns the time until the next timer is due, as End does, for a run that has nothing to do
 // with timers.
-func (t *Schedule) Until(now time.Time) time.Duration {
+func (t *Timers) Until(now time.Time) time.Duration {
 	if t.resting {
 		return 0
 	}
@@ -86,13 +86,13 @@ func (t *Schedule) Until(now time.Time) time.Duration {
 }
 
 // Rest makes no timer due before the next run.
-func (t *Schedule) Rest() { t.resting = true }
+func (t *Timers) Rest() { t.resting = true }
 
 // Changed records that somebody else has changed the spec, labels or annotations of the object.
-func (t *Schedule) Changed(at time.Time) { t.unchanged = at }
+func (t *Timers) Changed(at time.Time) { t.unchanged = at }
 
 // adopt makes all the timers of the object. Those that were the same before keep their state.
-func (t *Schedule) adopt(all []contract.Timer, from time.Time, jitter float64) {
+func (t *Timers) adopt(all []contract.Timer, from time.Time, jitter float64) {
 	if slices.Equal(t.all, all) {
 		return
 	}
@@ -108,7 +108,7 @@ func (t *Schedule) adopt(all []contract.Timer, from time.Time, jitter float64) {
 }
 
 // first returns the first time of a timer: the first one of its grid that is not before from.
-func (t *Schedule) first(timer contract.Timer, from time.Time, jitter float64) time.Time {
+func (t *Timers) first(timer contract.Timer, from time.Time, jitter float64) time.Time {
 	interval := outcome.Asked(timer.Interval)
 	at := gridTime(t.origin(timer), interval, from)
 	if timer.Sharp {
@@ -118,7 +118,7 @@ func (t *Schedule) first(timer contract.Timer, from time.Time, jitter float64) t
 }
 
 // following returns the time of a timer that follows a run that has ended well.
-func (t *Schedule) following(timer contract.Timer, now time.Time, jitter float64) time.Time {
+func (t *Timers) following(timer contract.Timer, now time.Time, jitter float64) time.Time {
 	interval := outcome.Asked(timer.Interval)
 	if timer.Sharp {
 		return gridTime(t.origin(timer), interval, now.Add(1))
@@ -127,8 +127,8 @@ func (t *Schedule) following(timer contract.Timer, now time.Time, jitter float64
 }
 
 // origin is the first time of the grid of a timer.
-func (t *Schedule) origin(timer contract.Timer) time.Time {
-	return t.created.Add(milliseconds(timer.InitialDelay))
+func (t *Timers) origin(timer contract.Timer) time.Time {
+	return t.created.Add(Milliseconds(timer.InitialDelay))
 }
 
 // gridTime returns the first of the times origin, origin+interval, origin+2*interval and so on
@@ -146,9 +146,9 @@ func gridTime(origin time.Time, interval time.Duration, from time.Time) time.Tim
 }
 
 // dueAt returns when a timer is due that no run has named yet.
-func (t *Schedule) dueAt(i int) time.Time {
+func (t *Timers) dueAt(i int) time.Time {
 	timer, at := t.all[i], t.states[i].at
-	idle := t.unchanged.Add(milliseconds(timer.Idle))
+	idle := t.unchanged.Add(Milliseconds(timer.Idle))
 	switch {
 	case timer.Idle == 0 || !idle.After(at):
 		return at
@@ -161,7 +161,7 @@ func (t *Schedule) dueAt(i int) time.Time {
 
 // untilNext returns the time until the first timer is due that no run has named, at least a
 // nanosecond; 0 if there is none.
-func (t *Schedule) untilNext(now time.Time) (next time.Duration) {
+func (t *Timers) untilNext(now time.Time) (next time.Duration) {
 	for i := range t.all {
 		if t.states[i].due {
 			continue
@@ -173,4 +173,5 @@ func (t *Schedule) untilNext(now time.Time) (next time.Duration) {
 	return next
 }
 
-func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+// Milliseconds returns a duration of the contract.
+func Milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -1,4 +1,4 @@
-package timers
+package schedule
 
 import (
 	"fmt"
@@ -38,11 +38,11 @@ var (
 	retries     = ended(abi.CodeRetry, abi.OutcomeSuccess)
 	stalls      = ended(abi.CodeStalled, abi.OutcomeSuccess)
 	waits       = ended(abi.CodeWaiting, abi.OutcomeSuccess)
-	again       = decide(abi.CodeOK, &abi.Result{RequeueAfter: 1000}, nil) // at a time that the guest has asked for
-	effectFails = decide(abi.CodeOK, &abi.Result{}, func(in *outcome.Input) {
+	again       = decide(abi.CodeOK, &abi.Result{Result: abi.OutcomeSuccess, RequeueAfter: 1000}, nil) // at a time that the guest has asked for
+	effectFails = decide(abi.CodeOK, &abi.Result{Result: abi.OutcomeSuccess}, func(in *outcome.Input) {
 		in.Effect = &abi.EffectFailure{Verb: abi.VerbApply, Class: abi.ClassDenied}
 	})
-	attemptsUsedUp = decide(abi.CodeRetry, &abi.Result{}, func(in *outcome.Input) { in.Controller.Retry.Attempts = 1 })
+	attemptsUsedUp = decide(abi.CodeRetry, &abi.Result{Result: abi.OutcomeSuccess}, func(in *outcome.Input) { in.Controller.Retry.Attempts = 1 })
 )
 
 // step is what happens to an object at a time, in seconds since its creation.
@@ -52,11 +52,11 @@ type step struct {
 	take float64
 	due  string  // the timers that the run names
 	next float64 // seconds from the end of the run to the next timer; 0: none
-	do   func(*Schedule, time.Time)
+	do   func(*Timers, time.Time)
 }
 
-func change(t *Schedule, now time.Time) { t.Changed(now) }
-func suspend(t *Schedule, _ time.Time)  { t.Rest() }
+func change(t *Timers, now time.Time) { t.Changed(now) }
+func suspend(t *Timers, _ time.Time)  { t.Rest() }
 
 func timer(name string, interval, delay int64) contract.Timer {
 	return contract.Timer{Name: name, Interval: interval * 1000, InitialDelay: delay * 1000}
@@ -186,7 +186,7 @@ func TestTimersFollowTheSpecification(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(s float64) time.Time { return creation.Add(seconds(s)) }
-			timers := NewSchedule(creation, at(c.followed), at(c.steps[0].at))
+			timers := New(creation, at(c.followed), at(c.steps[0].at))
 			for _, s := range c.steps {
 				if s.do != nil {
 					s.do(&timers, at(s.at))
@@ -208,7 +208,7 @@ func TestTimersFollowTheSpecification(t *testing.T) {
 func TestAnotherRevisionChangesOnlyTheTimersThatDiffer(t *testing.T) {
 	at := func(s float64) time.Time { return creation.Add(seconds(s)) }
 	kept := timer("kept", 100, 0)
-	timers := NewSchedule(creation, at(1), at(1))
+	timers := New(creation, at(1), at(1))
 	timers.Begin([]contract.Timer{timer("gone", 60, 0), kept, sharp(timer("changed", 60, 0))}, at(1), at(1), 0)
 	timers.End(well, at(1), 0)
 	next := []contract.Timer{kept, sharp(timer("changed", 70, 0)), sharp(timer("new", 30, 0))}
@@ -239,7 +239,7 @@ func TestAnotherRevisionChangesOnlyTheTimersThatDiffer(t *testing.T) {
 func TestSharpTimersDoNotDriftInAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, created := []contract.Timer{sharp(timer("a", 30, 7))}, time.Now()
-		timers, runs := NewSchedule(created, created, created), 0
+		timers, runs := New(created, created, created), 0
 		for time.Since(created) < 2*time.Hour {
 			due := timers.Begin(all, created, time.Now(), 0.7)
 			late := (time.Since(created) - 7*time.Second) % (30 * time.Second)
@@ -271,7 +271,7 @@ func TestTimersEndForAnyTimes(t *testing.T) {
 			})
 		}
 		followed, now, jitter := moment.Draw(t, "followed"), moment.Draw(t, "now"), rapid.Float64Range(0, 0.999).Draw(t, "jitter")
-		timers := NewSchedule(moment.Draw(t, "created"), followed, now)
+		timers := New(moment.Draw(t, "created"), followed, now)
 		for range 5 {
 			timers.Begin(all, followed, now, jitter)
 			wait := timers.End(well, now, jitter)
