@@ -20,7 +20,7 @@ import (
 )
 
 // clockwork is a plugin with alarms whose controller has a real queue. It records when each
-// timer was named.
+// alarm was named.
 type clockwork struct {
 	testPlugin
 	created time.Time                    // the first object, which is the youngest
@@ -95,8 +95,8 @@ func (g *clockwork) start(workers, objects int, all ...alarm) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// The runs take up to half an interval, and the other timer delays some of them.
-func TestSharpTimersRunOnTheirGridForHours(t *testing.T) {
+// The runs take up to half an interval, and the other alarm delays some of them.
+func TestSharpAlarmsRunOnTheirGridForHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &clockwork{created: time.Now().Truncate(time.Second), takes: func(call int) time.Duration {
 			return time.Duration(call*7%15) * time.Second
@@ -110,7 +110,7 @@ func TestSharpTimersRunOnTheirGridForHours(t *testing.T) {
 				t.Errorf("object %s: %d runs of the grid in three hours, want 360", key, n)
 			}
 			for i, at := range times["grid"] {
-				// A run of the other timer may be in progress.
+				// A run of the other alarm may be in progress.
 				if late := at.Sub(g.created.Add(5*time.Second + time.Duration(i)*30*time.Second)); late < 0 || late >= 15*time.Second {
 					t.Fatalf("object %s: run %d is %v late", key, i, late)
 				}
@@ -121,7 +121,7 @@ func TestSharpTimersRunOnTheirGridForHours(t *testing.T) {
 					onTime++
 				}
 			}
-			// Of 47 s that the other timer takes in between, its run takes 7 s on average.
+			// Of 47 s that the other alarm takes in between, its run takes 7 s on average.
 			if onTime < 240 {
 				t.Errorf("object %s: %d of %d runs are on time to the nanosecond", key, onTime, len(times["grid"]))
 			}
@@ -155,10 +155,10 @@ func TestManyObjectsShareTheTimesOfTheirGrid(t *testing.T) {
 	})
 }
 
-// BenchmarkTimers reports how late the runs of timers begin, in real time: 500 objects with
-// three timers each, four workers, and a guest that returns at once. The times of all objects
+// BenchmarkAlarms reports how late the runs of alarms begin, in real time: 500 objects with
+// three alarms each, four workers, and a guest that returns at once. The times of all objects
 // are the same, or evenly spread.
-func BenchmarkTimers(b *testing.B) {
+func BenchmarkAlarms(b *testing.B) {
 	for name, apart := range map[string]time.Duration{"at-once": 0, "spread": 2 * time.Millisecond} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -181,7 +181,7 @@ var threeAlarms = []alarm{
 	{Name: "rarely", Every: 1500 * time.Millisecond, First: 350 * time.Millisecond, Grid: true},
 }
 
-// lateness returns how long after its time each timer was named, in order. The first one of each
+// lateness returns how long after its time each alarm was named, in order. The first one of each
 // is left out: that is due at the start.
 func (g *clockwork) lateness(all []alarm) (late []time.Duration) {
 	for key, times := range g.named {

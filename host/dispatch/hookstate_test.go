@@ -35,23 +35,23 @@ func withAlarms(t *testing.T, all []alarm, test func(f *fixture, a *alarms)) {
 	})
 }
 
-// runTimed runs the widget and checks which timers the request names, and when the next one is
+// runTimed runs the widget and checks which alarms the request names, and when the next one is
 // due.
 func (f *fixture) runTimed(due []string, next time.Duration, reasons ...abi.Reason) {
 	f.t.Helper()
 	f.request = nil
 	f.run(reasons...)
 	if f.request == nil || !slices.Equal(alarmed(f.request), due) {
-		f.t.Errorf("the request is %+v, want the timers %q", f.request, due)
+		f.t.Errorf("the request is %+v, want the alarms %q", f.request, due)
 	}
-	f.expectTimer(next)
+	f.expectAlarm(next)
 }
 
-// expectTimer checks when the next timer is due after the last run.
-func (f *fixture) expectTimer(next time.Duration) {
+// expectTimer checks when the next alarm is due after the last run.
+func (f *fixture) expectAlarm(next time.Duration) {
 	f.t.Helper()
 	if got := f.done[len(f.done)-1].Timer; got != next {
-		f.t.Errorf("the next timer is due after %v, want %v", got, next)
+		f.t.Errorf("the next alarm is due after %v, want %v", got, next)
 	}
 }
 
@@ -81,7 +81,7 @@ func (f *fixture) change(patch string) {
 	f.c.Observe(before, after, false)
 }
 
-func TestARequestNamesTheTimersThatAreDue(t *testing.T) {
+func TestARequestNamesTheAlarmsThatAreDue(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.runTimed(nil, 10*time.Second, abi.ReasonPrimary)
 		pass(10 * time.Second)
@@ -100,7 +100,7 @@ func TestARequestNamesTheTimersThatAreDue(t *testing.T) {
 }
 
 // Each case ends the run at 10 s, for which probe is due. report is due 50 s later.
-func TestTheNextTimerFollowsFromHowARunEnds(t *testing.T) {
+func TestTheNextAlarmFollowsFromHowARunEnds(t *testing.T) {
 	suspended := `{"metadata":{"annotations":{"` + Suspend + `":"true"}}}`
 	for name, c := range map[string]struct {
 		before func(f *fixture)
@@ -125,14 +125,14 @@ func TestTheNextTimerFollowsFromHowARunEnds(t *testing.T) {
 				pass(10 * time.Second)
 				c.before(f)
 				f.run(abi.ReasonTimer)
-				f.expectTimer(c.next)
+				f.expectAlarm(c.next)
 			})
 		})
 	}
 }
 
-// The next run of a failed one comes with the backoff, and names the same timers.
-func TestARunThatFailsIsRepeatedWithItsTimers(t *testing.T) {
+// The next run of a failed one comes with the backoff, and names the same alarms.
+func TestARunThatFailsIsRepeatedWithItsAlarms(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
@@ -152,7 +152,7 @@ func TestARunThatFailsIsRepeatedWithItsTimers(t *testing.T) {
 	})
 }
 
-func TestATimerThatBecomesDueDuringARunIsDueAtItsEnd(t *testing.T) {
+func TestAnAlarmThatBecomesDueDuringARunIsDueAtItsEnd(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 			pass(15 * time.Second)
@@ -165,7 +165,7 @@ func TestATimerThatBecomesDueDuringARunIsDueAtItsEnd(t *testing.T) {
 }
 
 // The guest is not called again when the effects are performed.
-func TestTheTimersOfAParkedRunGoOnWhenItHasEnded(t *testing.T) {
+func TestTheAlarmsOfAParkedRunGoOnWhenItHasEnded(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
@@ -178,12 +178,12 @@ func TestTheTimersOfAParkedRunGoOnWhenItHasEnded(t *testing.T) {
 		if f.request != nil {
 			t.Error("the guest was called again")
 		}
-		f.expectTimer(1) // report came meanwhile
+		f.expectAlarm(1) // report came meanwhile
 		f.runTimed([]string{"report"}, 5*time.Second, abi.ReasonTimer)
 	})
 }
 
-func TestAParkedRunThatIsDroppedLeavesItsTimersDue(t *testing.T) {
+func TestAParkedRunThatIsDroppedLeavesItsAlarmsDue(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
@@ -196,13 +196,13 @@ func TestAParkedRunThatIsDroppedLeavesItsTimersDue(t *testing.T) {
 	})
 }
 
-func TestTimersRestWhileTheObjectIsSuspended(t *testing.T) {
+func TestAlarmsRestWhileTheObjectIsSuspended(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		f.change(`{"metadata":{"annotations":{"` + Suspend + `":"true"}}}`)
 		f.request = nil
 		f.run(abi.ReasonPrimary)
-		f.expectTimer(0)
+		f.expectAlarm(0)
 		pass(65 * time.Second)
 		f.change(`{"metadata":{"annotations":null}}`)
 		f.runTimed(nil, 5*time.Second, abi.ReasonPrimary)
@@ -211,7 +211,7 @@ func TestTimersRestWhileTheObjectIsSuspended(t *testing.T) {
 	})
 }
 
-func TestAStalledRunRestsTheTimersUntilTheNextOne(t *testing.T) {
+func TestAStalledRunRestsTheAlarmsUntilTheNextOne(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
@@ -223,8 +223,8 @@ func TestAStalledRunRestsTheTimersUntilTheNextOne(t *testing.T) {
 	})
 }
 
-// The run has ended on a revision that has other timers than the present one.
-func TestASwapDuringARunIsFollowedByARunWithTheNewTimers(t *testing.T) {
+// The run has ended on a revision that has other alarms than the present one.
+func TestASwapDuringARunIsFollowedByARunWithTheNewAlarms(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 			f.swap(func(r *Revision) { r.Controller.Sections = section(report) })
@@ -236,7 +236,7 @@ func TestASwapDuringARunIsFollowedByARunWithTheNewTimers(t *testing.T) {
 	})
 }
 
-func TestARunThatEndsAfterItsTimersWereRemovedSetsNone(t *testing.T) {
+func TestARunThatEndsAfterItsAlarmsWereRemovedSetsNone(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 			f.swap(func(r *Revision) { r.Controller.Sections = nil })
@@ -247,7 +247,7 @@ func TestARunThatEndsAfterItsTimersWereRemovedSetsNone(t *testing.T) {
 }
 
 // It was created under this replica, which has led from the beginning.
-func TestTheFirstTimerOfANewObjectIsDueInItsFirstRun(t *testing.T) {
+func TestTheFirstAlarmOfANewObjectIsDueInItsFirstRun(t *testing.T) {
 	withAlarms(t, []alarm{{Name: "at-once", Every: time.Minute, Grid: true}}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		l.lead()
@@ -262,7 +262,7 @@ func TestTheFirstTimerOfANewObjectIsDueInItsFirstRun(t *testing.T) {
 }
 
 // Another replica has run the object in the hour before this one leads again.
-func TestAfterAFailOverNoTimerIsMadeUpFor(t *testing.T) {
+func TestAfterAFailOverNoAlarmIsMadeUpFor(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		f.c.Lease = l
@@ -279,7 +279,7 @@ func TestAfterAFailOverNoTimerIsMadeUpFor(t *testing.T) {
 }
 
 // It has stood by for an hour.
-func TestAReplicaThatTakesOverMakesUpForNoTimer(t *testing.T) {
+func TestAReplicaThatTakesOverMakesUpForNoAlarm(t *testing.T) {
 	withAlarms(t, []alarm{probe, report}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		config := f.c.Config
@@ -292,8 +292,8 @@ func TestAReplicaThatTakesOverMakesUpForNoTimer(t *testing.T) {
 	})
 }
 
-// The run was about to begin. Its timers must not be those of the next term.
-func TestARunAfterTheLeadWasLostLeavesNoTimers(t *testing.T) {
+// The run was about to begin. Its alarms must not be those of the next term.
+func TestARunAfterTheLeadWasLostLeavesNoAlarms(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		l := &lease{leading: make(chan struct{})}
 		f.c.Lease = l
@@ -309,7 +309,7 @@ func TestARunAfterTheLeadWasLostLeavesNoTimers(t *testing.T) {
 	})
 }
 
-func TestTimersAreDroppedWithTheirObject(t *testing.T) {
+func TestAlarmsAreDroppedWithTheirObject(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(30 * time.Second)
@@ -318,12 +318,12 @@ func TestTimersAreDroppedWithTheirObject(t *testing.T) {
 		f.removeUnheld()
 		f.run(abi.ReasonPrimary)
 		if f.hasState() {
-			t.Error("the timers of an object are kept that does not exist")
+			t.Error("the alarms of an object are kept that does not exist")
 		}
 	})
 }
 
-func TestACleanupHasNoTimers(t *testing.T) {
+func TestACleanupHasNoAlarms(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		pass(10 * time.Second)
@@ -331,13 +331,13 @@ func TestACleanupHasNoTimers(t *testing.T) {
 		f.reconcile = panics
 		f.runTimed(nil, 0, abi.ReasonTimer, abi.ReasonPrimary)
 		if f.hasState() {
-			t.Error("the timers of an object are kept that is being deleted")
+			t.Error("the alarms of an object are kept that is being deleted")
 		}
 	})
 }
 
-// It is not the work of the key that it runs by a timer again and again.
-func TestRunsByTimersAreNoWriteLoop(t *testing.T) {
+// It is not the work of the key that it runs by a alarm again and again.
+func TestRunsByAlarmsAreNoWriteLoop(t *testing.T) {
 	withAlarms(t, []alarm{{Name: "often", Every: time.Second, Grid: true}}, func(f *fixture, _ *alarms) {
 		f.reconcile = appliesGadget
 		for range 50 {
@@ -350,7 +350,7 @@ func TestRunsByTimersAreNoWriteLoop(t *testing.T) {
 	})
 }
 
-func TestTheEndOfARunStatesWhenTheNextTimerIsDue(t *testing.T) {
+func TestTheEndOfARunStatesWhenTheNextAlarmIsDue(t *testing.T) {
 	withAlarms(t, []alarm{probe}, func(f *fixture, _ *alarms) {
 		f.run(abi.ReasonPrimary)
 		if ended := f.events[len(f.events)-1].(events.RunEnded); ended.Next != 10*time.Second {

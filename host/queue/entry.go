@@ -69,8 +69,8 @@ type entry struct {
 	timer    time.Time    // when a timer of the controller or the daemon makes the key due; zero: none, or it is running
 	next     outcome.Next // what deadline and timer were set for
 
-	wake      time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.timers
-	timerSlot int       // index in Queue.timers; -1: not there
+	wake      time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.deadlines
+	timerSlot int       // index in Queue.deadlines; -1: not there
 
 	// wanted is the lane, an atomic because [priorityQueue] reads it without
 	// Queue.mu. It is set before the entry is added to the workqueue.

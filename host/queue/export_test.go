@@ -9,10 +9,10 @@ import (
 const EntrySize = unsafe.Sizeof(entry{})
 
 // Known returns how many keys cost memory, and how many have a timer.
-func (q *Queue) Known() (keys, timers int) {
+func (q *Queue) Known() (keys, deadlines int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.keys), len(q.timers)
+	return len(q.keys), len(q.deadlines)
 }
 
 // AddPluginAfter is what [Queue.AddSpread] does for one key.
@@ -22,5 +22,5 @@ func (q *Queue) AddPluginAfter(key Key, delay time.Duration) { q.addPlugin(key, 
 func (q *Queue) Place() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return max(q.most, cap(q.timers))
+	return max(q.most, cap(q.deadlines))
 }

@@ -123,8 +123,8 @@ func TestKeysThatWaitForNothingTakeNoPlace(t *testing.T) {
 			item, _ := q.Next()
 			q.Done(item.Key, next)
 		}
-		if keys, timers := q.Known(); keys != many/100 || timers != many/100 {
-			t.Errorf("%d keys with %d timers", keys, timers)
+		if keys, deadlines := q.Known(); keys != many/100 || deadlines != many/100 {
+			t.Errorf("%d keys with %d deadlines", keys, deadlines)
 		}
 		if place := q.Place(); place > many/16 {
 			t.Errorf("place for %d keys is left", place)

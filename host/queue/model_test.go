@@ -15,7 +15,7 @@ import (
 )
 
 // model implements the package comment as simply as possible: without locks and
-// timers, by looking at every key in every step.
+// deadlines, by looking at every key in every step.
 type model struct {
 	now    time.Time
 	keys   map[queue.Key]*modelKey
@@ -605,16 +605,16 @@ func (s *session) check(t *rapid.T) {
 	if n := s.q.Len(); n != len(due) {
 		t.Fatalf("%d keys are due, want %v", n, due)
 	}
-	keys, timers := 0, 0
+	keys, deadlines := 0, 0
 	for _, k := range s.m.keys {
 		if k.running || k.due || k.waits() {
 			keys++
 		}
 		if k.waits() {
-			timers++
+			deadlines++
 		}
 	}
-	if k, n := s.q.Known(); k != keys || n != timers {
-		t.Fatalf("%d keys and %d timers are kept, want %d and %d", k, n, keys, timers)
+	if k, n := s.q.Known(); k != keys || n != deadlines {
+		t.Fatalf("%d keys and %d deadlines are kept, want %d and %d", k, n, keys, deadlines)
 	}
 }

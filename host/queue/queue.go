@@ -54,12 +54,12 @@ type Queue struct {
 	retries workqueue.CounterMetric // nil without metrics
 	depth   workqueue.GaugeMetric   // likewise
 
-	mu      sync.Mutex
-	keys    map[Key]*entry // every key that is running or waits for something
-	most    int            // keys that there have been since shrink
-	timers  timers
-	groups  map[string]*group // of keys that are held
-	stopped bool
+	mu        sync.Mutex
+	keys      map[Key]*entry // every key that is running or waits for something
+	most      int            // keys that there have been since shrink
+	deadlines deadlines
+	groups    map[string]*group // of keys that are held
+	stopped   bool
 
 	rescheduled chan struct{} // capacity 1: the earliest timer has changed
 	stop        chan struct{} // closed when the queue shuts down

@@ -75,10 +75,10 @@ func (w *world) run(name string, next outcome.Next, reasons ...abi.Reason) {
 	w.done(name, next)
 }
 
-func (w *world) expectKnown(keys, timers int) {
+func (w *world) expectKnown(keys, deadlines int) {
 	w.Helper()
-	if k, t := w.Known(); k != keys || t != timers {
-		w.Fatalf("%d keys are kept with %d timers, want %d with %d", k, t, keys, timers)
+	if k, t := w.Known(); k != keys || t != deadlines {
+		w.Fatalf("%d keys are kept with %d deadlines, want %d with %d", k, t, keys, deadlines)
 	}
 }
 

@@ -167,6 +167,8 @@ func TestEveryBanForbidsSomethingAndNoMore(t *testing.T) {
 		{"cmd/thole", module + "/host/with/standard", false},
 		{"cmd/thole", module + "/host/with/cloudevents", true},
 		{"sdk", module + "/abi/cloudevents", false},
+		{"sdk/sdktest", module + "/host/with/timers/schedule", false},
+		{"sdk/sdktest", module + "/host/with/timers", true},
 		{"host/dispatch", module + "/host/egress", false},
 		{"host/dispatch", module + "/host/access", false},
 		{"host/finalizers", module + "/host/effect", false},

@@ -10,27 +10,27 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// timers is a heap of entries by their wake time. client-go's delaying queue
+// deadlines is a heap of entries by their wake time. client-go's delaying queue
 // does not serve here: it can neither replace nor cancel a time.
-type timers []*entry
+type deadlines []*entry
 
-func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].wake.Before(t[j].wake) }
+func (t deadlines) Len() int           { return len(t) }
+func (t deadlines) Less(i, j int) bool { return t[i].wake.Before(t[j].wake) }
 
-func (t timers) Swap(i, j int) {
+func (t deadlines) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
 	t[i].timerSlot, t[j].timerSlot = i, j
 }
 
 // Push implements heap.Interface.
-func (t *timers) Push(x any) {
+func (t *deadlines) Push(x any) {
 	e := x.(*entry)
 	e.timerSlot = len(*t)
 	*t = append(*t, e)
 }
 
 // Pop implements heap.Interface.
-func (t *timers) Pop() any {
+func (t *deadlines) Pop() any {
 	old := *t
 	e := old[len(old)-1]
 	old[len(old)-1] = nil
@@ -41,7 +41,7 @@ func (t *timers) Pop() any {
 
 // set gives an entry its wake time, or takes it out of the heap if that is zero.
 // It reports whether the entry is the first one now.
-func (t *timers) set(e *entry, wake time.Time) (first bool) {
+func (t *deadlines) set(e *entry, wake time.Time) (first bool) {
 	e.wake = wake
 	switch {
 	case wake.IsZero() && e.timerSlot >= 0:
@@ -58,7 +58,7 @@ func (t *timers) set(e *entry, wake time.Time) (first bool) {
 // update must be called after every change of an entry: it sets its timer, and
 // drops an entry that waits for nothing. q.mu is held.
 func (q *Queue) update(e *entry) {
-	if q.timers.set(e, e.wakeTime()) {
+	if q.deadlines.set(e, e.wakeTime()) {
 		select {
 		case q.rescheduled <- struct{}{}:
 		default:
@@ -82,7 +82,7 @@ func (q *Queue) shrink() {
 	}
 	keys := make(map[Key]*entry, len(q.keys))
 	maps.Copy(keys, q.keys)
-	q.keys, q.most, q.timers = keys, len(keys), slices.Clone(q.timers)
+	q.keys, q.most, q.deadlines = keys, len(keys), slices.Clone(q.deadlines)
 }
 
 // expire makes a key due whose edge, spread, deadline or timer has come. q.mu is held.
@@ -128,8 +128,8 @@ func (q *Queue) expireAll() (wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	for len(q.timers) > 0 {
-		e := q.timers[0]
+	for len(q.deadlines) > 0 {
+		e := q.deadlines[0]
 		if wait := e.wake.Sub(now); wait > 0 {
 			return wait, true
 		}
