@@ -63,7 +63,7 @@ test: ## run what two cores can test in minutes, on a real control plane
 
 # RACE_SHARE is that of .ci/test.
 .PHONY: test-release
-test-release: ## run what takes long: images, charts, a browser, Go as compiler, an upgrade, faults, the race detector
+test-release: ## run what takes long: images, charts, a browser, Go as compiler, faults, the race detector
 	@.ci/test release $(TESTFLAGS)
 
 .PHONY: check
