@@ -104,8 +104,8 @@ func (a *alarms) begin(state *any, run *BeginningRun) {
 // following returns the first time of the grid that is not before from.
 func (a alarm) following(created, from time.Time) time.Time {
 	at := created.Add(a.First)
-	if at.Before(from) {
-		at = at.Add((from.Sub(at) + a.Every - 1) / a.Every * a.Every)
+	for at.Before(from) {
+		at = at.Add(a.Every)
 	}
 	return at
 }
