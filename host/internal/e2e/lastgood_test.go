@@ -143,7 +143,7 @@ func TestSoakTheLastGoodModuleOutlivesTheReplicas(t *testing.T) {
 	name := "thole-last-good-" + soakName(1)
 	await.Until(t, "the module is in a Secret", func() bool { return d.secret(name) != nil })
 
-	upTo := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
+	upTo := func(most time.Duration) { <-time.After(time.Duration(random.Int64N(int64(most)))) }
 	broken := func() { replaceFile(t, d.dir.file(p), d.good[:random.IntN(len(d.good))]) }
 	for i := range rounds {
 		d.dir.replace(p, d.dir.modules.trap)
