@@ -39,6 +39,33 @@ type level struct {
 // a host refuses as too large before that.
 const maxFields = 500
 
+// maxWords is how many words the value of a struct with a codec may take. TinyGo makes a parameter of each word of
+// the receiver of AppendJSON, beside four others, and hosts refuse a function with more than 1,000.
+const maxWords = 996
+
+// words returns how many parameters TinyGo makes of a value of a type. A type does not contain itself but by
+// pointers, slices and maps.
+func words(t types.Type) (n int) {
+	switch u := t.Underlying().(type) {
+	case *types.Struct:
+		for f := range u.Fields() {
+			n += words(f.Type())
+		}
+		return n
+	case *types.Array:
+		return int(min(u.Len(), maxWords+1)) * words(u.Elem())
+	case *types.Slice:
+		return 3
+	case *types.Interface, *types.Signature:
+		return 2
+	case *types.Basic:
+		if u.Info()&types.IsString != 0 {
+			return 2
+		}
+	}
+	return 1
+}
+
 // fieldsOf returns the members of a struct by the rules of encoding/json: the fields of
 // embedded structs are the struct's own. Of several fields with one name the least
 // nested one counts, then the one whose name is in a tag, and otherwise none.

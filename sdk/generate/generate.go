@@ -58,9 +58,9 @@
 //
 // A type for which no codec can be generated is left to encoding/json, which the file links
 // then: a map[string]any, a struct with a field of an interface type, with a map whose keys
-// are not strings, with a json.Number or the tag option ",string", or of more than 500 fields,
-// a generic type, and a value of which nothing is known but that it is in an interface such as
-// any. [Result] has a note with the place of each.
+// are not strings, with a json.Number or the tag option ",string", or of more than 500 fields
+// or 996 words, a generic type, and a value of which nothing is known but that it is in an
+// interface such as any. [Result] has a note with the place of each.
 //
 // # What is refused
 //

@@ -399,17 +399,22 @@ func TestStructWithTooManyFieldsHasNoCodec(t *testing.T) {
 		}
 		return b.String()
 	}
-	dir := module(t, map[string]string{"p.go": "package p\n\nimport \"github.com/thole-dev/thole/sdk\"\n\nvar large, small sdk.Value = Large{}, Small{}\n\n" +
-		"type Small struct {\n" + fields(maxFields) + "}\n\ntype Large struct {\n" + fields(maxFields+1) + "}\n"})
+	dir := module(t, map[string]string{"p.go": "package p\n\nimport \"github.com/thole-dev/thole/sdk\"\n\nvar large, small, wide, narrow sdk.Value = Large{}, Small{}, Wide{}, Narrow{}\n\n" +
+		"type Small struct {\n" + fields(490) + "}\n\ntype Large struct {\n" + fields(maxFields+1) + "}\n\n" +
+		"type Wide struct {\n\tA, B Small\n\tC [3]bool\n}\n\n" +
+		"type Narrow struct {\n\tA *Small\n\tB Small\n}\n"})
 	result, err := Packages(t.Context(), Place{Dir: dir}, ".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"p.go:5:30: Large (p.Large) is left to encoding/json: it has 501 fields, and a codec can have 500; group them in structs"}
+	want := []string{
+		"p.go:5:44: Large (p.Large) is left to encoding/json: it has 501 fields, and a codec can have 500; group them in structs",
+		"p.go:5:62: Wide (p.Wide) is left to encoding/json: its value takes 1963 words, and one with a codec can take 996: TinyGo gives it to a function word by word; make large fields pointers",
+	}
 	if !slices.Equal(result.Notes, want) {
 		t.Errorf("notes are %q, want %q", result.Notes, want)
 	}
-	if content := string(result.Files[0].Content); strings.Contains(content, "Large)") || !strings.Contains(content, "Small) DecodeJSON") {
+	if content := string(result.Files[0].Content); strings.Contains(content, "Large)") || !strings.Contains(content, "Small) DecodeJSON") || strings.Contains(content, "Wide)") || !strings.Contains(content, "Narrow) AppendJSON") {
 		t.Errorf("generated\n%s", content)
 	}
 }

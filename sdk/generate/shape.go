@@ -203,6 +203,9 @@ func (s *shapes) describeStructure(sh *shape, at place) (reason string) {
 		if n := len(sh.fields); n > maxFields {
 			return fmt.Sprintf("it has %d fields, and a codec can have %d; group them in structs", n, maxFields)
 		}
+		if n := words(u); n > maxWords {
+			return fmt.Sprintf("its value takes %d words, and one with a codec can take %d: TinyGo gives it to a function word by word; make large fields pointers", n, maxWords)
+		}
 	}
 	if sh.kind == unsupported {
 		return whyUnsupported(sh.typ)
