@@ -39,19 +39,26 @@
 //
 //  1. abi/<name> has what hosts and guests share: the constant Name, which is that of its section in the
 //     controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that is not
-//     null: see abi.Controller.Section. The page stands in the table of abi/SPEC.md.
+//     null: see abi.Controller.Section. The package imports nothing but the standard library and abi, decodes by
+//     rawjson.Reader up to its End, and returns errors as *rawjson.Error, with the path within the section. The
+//     page is named in the table of abi/SPEC.md. The name is in camel case, such as cloudEvents; the folders have
+//     it in lower case.
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
 //     (Check), what a policy may have (Policy, a struct with JSON tags that implements
 //     config.PolicySection), the row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
-//     with a plugin by their first label, and returns a runner.Capability. That returns a part for each
+//     with a plugin by their first label, and returns a runner.Capability. Series are made when the plugin runs:
+//     the start of a plugin may fail after its part was made. That returns a part for each
 //     plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
 //     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when
 //     it is called, by which goroutine, and whether it may block. State is what the functions of a part
-//     share: nothing is global, nothing is registered in init.
+//     share: nothing is global, nothing is registered in init. A test can call them without a host, by
+//     Capability().New(env).Plugin("p").
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
-//     the pod of the host. Constants whose names begin with event and reason have their names, with a comment
-//     each: docs/reference is generated from them, and from the metrics.
+//     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose
+//     names begin with event and reason have its names, with a comment each: "eventX reports that ..." before the
+//     one, a phrase behind the other. docs/reference is generated from them, from the metrics and from the fields
+//     of policies, by go generate ./host/internal/doctest.
 //  5. host/with/standard has the line, and sdk what authors write, which adds the section to the manifest.
 //
 // host/internal/deptest keeps the walls: no package but the list imports a capability, the core has none of

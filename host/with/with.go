@@ -1,6 +1,5 @@
 // Package with has what a host can do beside its core: capabilities. Each has a folder here with all of it,
-// and its name as a line in the list of the program (cmd/thole/capabilities.go). See host/doc.go for how one is
-// made.
+// and a line in the list of the program (host/with/standard). See host/doc.go for how one is made.
 package with
 
 import (
