@@ -12,6 +12,11 @@ import (
 
 // Hooks are what one capability does while a controller works. A nil function is not called. Those of
 // several capabilities are called in the order of [Config.Hooks].
+//
+// Changed and Ended are called without a lock. The others are called with the lock of the controller held: they
+// must not block, and must not call the controller. A state is what the capability keeps for the object with a
+// key: nil, or a pointer. It is nil before the first run, and again for an object with another uid, and when the
+// replica begins to lead. For a key whose state is nil only Begin is called.
 type Hooks struct {
 	// Changed is called for each event of the primary kind, before the object is due for it, so that it has
 	// returned before a run that the event has led to begins. old is nil for an object that was created, or
@@ -24,19 +29,14 @@ type Hooks struct {
 	// block.
 	Ended func(rev *Revision, run *EndedRun)
 
-	// The functions below are called with the lock of the controller held. They must not block, and must not
-	// call the controller.
-	//
-	// state is what the capability keeps for the object with a key: nil, or a pointer. It is nil before the
-	// first run, again for an object with another uid, and when the replica begins to lead.
-
 	// Begin is called when a run of an object that exists is about to call the guest. It may change the state,
-	// and adds what the request is to have. It is not called if the revision was replaced meanwhile: the key is
-	// due again then.
+	// and adds what the request is to have. It is not called for a run that is resumed, for an object that is gone,
+	// and if the revision was replaced meanwhile: the guest is called all the same then, and the key is due again
+	// for the next revision.
 	Begin func(state *any, run *BeginningRun)
-	// Deadline is called when a run of an object has ended for which Begin was called, and its state is the
-	// same since. It returns the time until the object is to run again, whatever else it waits for, 0 if it is
-	// not. decision is nil if the guest was not called.
+	// Deadline is called when a run has ended for which Begin was called, if the state is the same since. It
+	// returns the time until the object is to run again, whatever else it waits for, 0 if it is not. With a nil
+	// decision the guest was not called, but a daemon alone, and the state is that of an earlier run.
 	Deadline func(state any, decision *outcome.Decision, now time.Time) time.Duration
 	// Suspended is called when an object does not run because it is suspended.
 	Suspended func(state any)
