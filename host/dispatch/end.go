@@ -100,7 +100,7 @@ func (r *run) report() events.RunEnded {
 	}
 	e.Muted = r.mute(e.Failure)
 	r.c.Events.Observe(e)
-	r.callEnded(&e)
+	r.callEnded(e)
 	r.revision.Effects.EmitEvent(r.target(), d.Event)
 	return e
 }
