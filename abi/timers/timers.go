@@ -16,6 +16,12 @@ const Name = "timers"
 // Max is how many timers a controller may have.
 const Max = 64
 
+// Check checks the section of a controller, see [abi.Manifest.CheckSections].
+func Check(_ *abi.Controller, section []byte) error {
+	_, err := Decode(section)
+	return err
+}
+
 // maxDuration keeps every duration within [time.Duration], in ms.
 const maxDuration = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
 

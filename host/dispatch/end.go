@@ -15,7 +15,7 @@ func (r *run) end() events.RunEnded {
 	r.endReads()
 	s := r.state
 	s.tries, s.postponed, s.repeated = r.decision.Tries, 0, 0
-	s.internal = r.internal
+	s.internal = r.nextInternal()
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
@@ -100,7 +100,7 @@ func (r *run) report() events.RunEnded {
 	}
 	e.Muted = r.mute(e.Failure)
 	r.c.Events.Observe(e)
-	r.callEnded(&e)
+	r.callEnded(e)
 	r.revision.Effects.EmitEvent(r.target(), d.Event)
 	return e
 }

@@ -27,7 +27,7 @@ type Hooks struct {
 	// Ended is called when a run has ended, and its effects were performed, before its key is due again. It
 	// is not called for a step of a daemon alone. It is called by the worker, without a lock, and must not
 	// block.
-	Ended func(rev *Revision, run *EndedRun)
+	Ended func(rev *Revision, run EndedRun)
 
 	// Begin is called when a run of an object that exists is about to call the guest. It may change the state,
 	// and adds what the request is to have. It is not called for a run that is resumed, for an object that is gone,
@@ -60,7 +60,7 @@ type BeginningRun struct {
 
 // EndedRun is a run that has ended.
 type EndedRun struct {
-	*events.RunEnded
+	events.RunEnded
 	Primary *object.Object // with what the run has written
 	Started time.Time
 }
@@ -75,10 +75,10 @@ func (c *Controller) callChanged(old, updated *object.Object) {
 }
 
 // callEnded calls the hooks for the end of a run.
-func (r *run) callEnded(e *events.RunEnded) {
+func (r *run) callEnded(e events.RunEnded) {
 	for i := range r.c.Hooks {
 		if f := r.c.Hooks[i].Ended; f != nil {
-			f(r.revision, &EndedRun{RunEnded: e, Primary: r.primary, Started: r.start})
+			f(r.revision, EndedRun{RunEnded: e, Primary: r.primary, Started: r.start})
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (f *fixture) noteHooks() {
 			Changed: func(rev *Revision, old, updated *object.Object) {
 				f.note("%s changed %s %s revision %d", name, version(old), version(updated), rev.Number)
 			},
-			Ended: func(rev *Revision, run *EndedRun) {
+			Ended: func(rev *Revision, run EndedRun) {
 				f.note("%s ended %s %s at %t", name, run.Result, version(run.Primary), !run.Started.IsZero())
 			},
 		}

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -130,4 +132,44 @@ func TestARunThatIsRepeatedIsReportedSo(t *testing.T) {
 			t.Errorf("conflict %v: %+v", conflict, f.events[len(f.events)-1])
 		}
 	}
+}
+
+// If the API server answers reads, and all writes of the status with the code 500, one request more
+// than a write for each run is sent in a minute.
+func TestAnOutageOfWritesIsLookedForOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.put(aWidget)
+		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			return returns(&abi.Result{Status: []byte(`{"n":1}`)})
+		}
+		f.fail["status"] = answered500("status", widgetRef)
+		for _, requests := range []int{1, 2, 1, 1, 1} {
+			f.log = nil
+			f.run()
+			if sent := statusWrites(f); sent != requests || !f.done[len(f.done)-1].Outage {
+				t.Errorf("run %d: %d writes of the status, expected %d: %q", len(f.done), sent, requests, f.log)
+			}
+		}
+		time.Sleep(outageHolds)
+		f.log = nil
+		f.run()
+		if sent := statusWrites(f); sent != 2 {
+			t.Errorf("after a minute: %q", f.log)
+		}
+		delete(f.fail, "status")
+		f.run()
+		if from := f.c.keys[testKey].left().internal; !from.IsZero() {
+			t.Errorf("a run that was good leaves %s", from)
+		}
+	})
+}
+
+func statusWrites(f *fixture) (n int) {
+	for _, line := range f.log {
+		if strings.HasPrefix(line, "status ") {
+			n++
+		}
+	}
+	return n
 }

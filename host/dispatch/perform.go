@@ -4,6 +4,7 @@ import (
 	"context"
 	mathrand "math/rand/v2"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -104,6 +105,31 @@ func (r *run) notes(failure *effect.Failure) {
 		r.failures = append(r.failures, failure.EffectFailure)
 	}
 }
+
+// noOutage reports whether a write that is answered with the code 500 is due to what was sent:
+// one of the last run was, and refresh has read from the API server what it may have changed.
+func (r *run) noOutage() bool {
+	from := r.state.internal
+	return !from.IsZero() && !time.Now().Before(from)
+}
+
+// nextInternal returns from when on noOutage holds for the next runs, zero for not. A run that
+// has found it to be an outage all the same has sent a request more than its intents need. That
+// is not tried again for outageHolds.
+func (r *run) nextInternal() time.Time {
+	switch now := time.Now(); {
+	case !r.internal:
+		return time.Time{}
+	case r.noOutage() && r.decision.Next.Outage:
+		return now.Add(outageHolds)
+	case r.state.internal.After(now):
+		return r.state.internal
+	default:
+		return now
+	}
+}
+
+const outageHolds = time.Minute
 
 // writeStatus writes the status. If the API server refuses the status that the
 // guest wants, a limit of bytes does, or every write meets one of somebody else, the

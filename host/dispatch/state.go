@@ -50,7 +50,7 @@ type carried struct {
 	memo      []byte
 	previous  *abi.Previous
 	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
-	internal  bool      // a write of the last run was answered with the code 500: it is in uncertain
+	internal  time.Time // if a write of the last run was answered with the code 500: see [run.noOutage]
 	notBefore time.Time // when effects may be performed that were postponed
 	postponed int       // times in a row, without a write in between, that the API server has postponed them
 	repeated  int       // times in a row that a write was postponed whose outcome is not known
@@ -65,7 +65,7 @@ type carried struct {
 // isEmpty reports whether nothing is carried over.
 func (c *carried) isEmpty() bool {
 	return c.tries == (outcome.Tries{}) && c.memo == nil && c.previous == nil && len(c.uncertain) == 0 &&
-		!c.internal && !c.notBefore.After(time.Now()) && c.postponed+c.repeated+c.awaited == 0 && c.parked == nil && c.failed == nil && len(c.deferred)+len(c.signals.waiting) == 0
+		c.internal.IsZero() && !c.notBefore.After(time.Now()) && c.postponed+c.repeated+c.awaited == 0 && c.parked == nil && c.failed == nil && len(c.deferred)+len(c.signals.waiting) == 0
 }
 
 // beginRun returns a run of a key, with its state, and marks the key as running. If

@@ -272,7 +272,7 @@ func TestWhatIsCarriedOverIsKept(t *testing.T) {
 	all := map[string]carried{
 		"tries": {tries: outcome.Tries{Conflicts: 1}}, "memo": {memo: []byte("m")}, "previous": {previous: &abi.Previous{}},
 		"uncertain": {uncertain: []abi.Ref{{}}}, "notBefore": {notBefore: time.Now().Add(time.Hour)}, "postponed": {postponed: 1},
-		"repeated": {repeated: 1}, "awaited": {awaited: 1}, "internal": {internal: true}, "parked": {parked: &run{}}, "deferred": {deferred: []change{{}}},
+		"repeated": {repeated: 1}, "awaited": {awaited: 1}, "internal": {internal: time.Now()}, "parked": {parked: &run{}}, "deferred": {deferred: []change{{}}},
 		"signals": {signals: signals{waiting: [][]byte{nil}}}, "failed": {failed: &LastFailure{}},
 	}
 	for field := range reflect.TypeFor[carried]().Fields() {

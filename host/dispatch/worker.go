@@ -274,7 +274,7 @@ const fullPause = 100 * time.Millisecond
 func (r *run) target() effect.Target {
 	return effect.Target{
 		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil, Cleanup: r.cleanup,
-		NoOutage: r.state.internal,
+		NoOutage: r.noOutage(),
 	}
 }
 

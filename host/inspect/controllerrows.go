@@ -23,15 +23,9 @@ type controllerRows struct {
 	rows [][]string
 }
 
-// Row is a row of what is shown of each controller, which a capability adds.
-type Row struct {
-	Title    string
-	Describe func(c *abi.Controller) string // "" for a controller that does not use the capability
-}
-
 // describe returns the rows of a controller: what it requests, and what the
 // limits of the host leave of that.
-func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []Row) controllerRows {
+func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []func(*abi.Controller) (title, text string)) controllerRows {
 	finalizer := ""
 	switch {
 	case c.Finalizer:
@@ -66,7 +60,8 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []R
 		{"Conditions", conditions(c)},
 	}
 	for _, row := range more {
-		rows = append(rows, []string{row.Title, orDash(row.Describe(c))})
+		title, text := row(c)
+		rows = append(rows, []string{title, orDash(text)})
 	}
 	return controllerRows{c.Name, rows}
 }

@@ -52,10 +52,10 @@ type Options struct {
 	// Compiler is a program with arguments that runs [sandbox.Compiler].
 	// Without it the module is compiled in this process.
 	Compiler []string
-	// Sections checks the sections of capabilities in the manifest, see [sandbox.Config], and Rows are shown
-	// of each controller.
+	// Sections checks the sections of capabilities in the manifest, see [sandbox.Config], and Rows are further
+	// ones of each controller; the text is "" if the controller does not use the capability.
 	Sections map[string]func(*abi.Controller, []byte) error
-	Rows     []Row
+	Rows     []func(c *abi.Controller) (title, text string)
 }
 
 // Steps of [Load] beside those of host/sandbox.

@@ -63,10 +63,10 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
 		},
 	}
-	sectionOf := func(name string) func(*abi.Controller) string {
-		return func(c *abi.Controller) string { return string(c.Section(name)) }
+	rows := []func(*abi.Controller) (string, string){
+		func(c *abi.Controller) (string, string) { return "Every", string(c.Section("every")) },
+		func(c *abi.Controller) (string, string) { return "None", string(c.Section("none")) },
 	}
-	rows := []Row{{"Every", sectionOf("every")}, {"None", sectionOf("none")}}
 	have := map[string]string{}
 	for _, row := range describe(&abi.Manifest{Name: "p"}, c, limits, rows).rows {
 		have[row[0]] = row[1]

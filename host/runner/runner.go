@@ -153,9 +153,10 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err == nil {
 		credentials, err = r.secretReader(rev)
 	}
-	parts := r.partsOf(rev.Plugin)
+	var parts []PluginPart
 	var use []func()
 	if err == nil {
+		parts = r.partsOf(rev.Plugin)
 		use, err = prepareParts(ctx, parts, rev)
 	}
 	if err == nil {

@@ -5,7 +5,6 @@ package with
 import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/runner"
 )
 
@@ -51,10 +50,10 @@ func (l List) Policies() (all []config.Section) {
 }
 
 // Rows returns the rows of controllers in reports.
-func (l List) Rows() (all []inspect.Row) {
+func (l List) Rows() (all []func(*abi.Controller) (title, text string)) {
 	for _, c := range l {
 		if c.Describe != nil {
-			all = append(all, inspect.Row{Title: c.Title, Describe: c.Describe})
+			all = append(all, func(of *abi.Controller) (title, text string) { return c.Title, c.Describe(of) })
 		}
 	}
 	return all

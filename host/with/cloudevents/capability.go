@@ -26,11 +26,8 @@ const (
 // Capability returns the capability.
 func Capability() with.Capability {
 	return with.Capability{
-		Name: contract.Name,
-		Check: func(_ *abi.Controller, section []byte) error {
-			_, err := contract.Decode(section)
-			return err
-		},
+		Name:   contract.Name,
+		Check:  contract.Check,
 		Policy: func() config.PolicySection { return &Settings{} },
 		Title:  "CloudEvents",
 		Describe: func(c *abi.Controller) string {

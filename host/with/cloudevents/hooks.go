@@ -128,7 +128,7 @@ func observedGeneration(raw []byte) int64 {
 }
 
 // ended publishes the end of a run, see [dispatch.Hooks].
-func (c *controller) ended(rev *dispatch.Revision, run *dispatch.EndedRun) {
+func (c *controller) ended(rev *dispatch.Revision, run dispatch.EndedRun) {
 	if run.Repeated || !c.publishes(rev) {
 		return
 	}

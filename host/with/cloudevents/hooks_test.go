@@ -123,7 +123,7 @@ func (f *fixture) observe(old, updated *object.Object) { f.changed(f.shown.revis
 
 // run ends a run of the object.
 func (f *fixture) run(result outcome.Metric, failure events.Failure, attempt int, primary *object.Object) {
-	f.ended(f.shown.revision, &dispatch.EndedRun{Primary: primary, RunEnded: &events.RunEnded{
+	f.ended(f.shown.revision, dispatch.EndedRun{Primary: primary, RunEnded: events.RunEnded{
 		Run: events.Run{ID: "1"}, Result: string(result), Failure: failure, Attempt: attempt,
 	}})
 }
@@ -218,7 +218,7 @@ func TestEndsOfRunsArePublished(t *testing.T) {
 	f.run(outcome.MetricRequeueAfter, events.Failure{}, 0, o)
 	p.expect(t, "p/c ns/w success attempt 0   observed 0", "p/c ns/w failed attempt 1 retry Failed observed 0", "p/c ns/w failed attempt 2 panic Panic observed 0",
 		"p/c ns/w requeue attempt 0   observed 0", "p/c ns/w requeue_after attempt 0   observed 0")
-	f.ended(f.shown.revision, &dispatch.EndedRun{Primary: o, RunEnded: &events.RunEnded{Repeated: true}})
+	f.ended(f.shown.revision, dispatch.EndedRun{Primary: o, RunEnded: events.RunEnded{Repeated: true}})
 	p.expect(t) // it counts for nothing
 }
 

@@ -18,11 +18,8 @@ import (
 // Capability returns the capability.
 func Capability() with.Capability {
 	return with.Capability{
-		Name: contract.Name,
-		Check: func(_ *abi.Controller, section []byte) error {
-			_, err := contract.Decode(section)
-			return err
-		},
+		Name:     contract.Name,
+		Check:    contract.Check,
 		Title:    "Timers",
 		Describe: describe,
 		New: func(runner.Environment) runner.Capability {

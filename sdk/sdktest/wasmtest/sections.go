@@ -8,14 +8,5 @@ import (
 
 // sections checks the sections of the capabilities that the SDK has, as their hosts do.
 func sections() map[string]func(*abi.Controller, []byte) error {
-	return map[string]func(*abi.Controller, []byte) error{
-		cloudevents.Name: func(_ *abi.Controller, section []byte) error {
-			_, err := cloudevents.Decode(section)
-			return err
-		},
-		timers.Name: func(_ *abi.Controller, section []byte) error {
-			_, err := timers.Decode(section)
-			return err
-		},
-	}
+	return map[string]func(*abi.Controller, []byte) error{cloudevents.Name: cloudevents.Check, timers.Name: timers.Check}
 }

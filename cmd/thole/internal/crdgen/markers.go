@@ -1,6 +1,7 @@
 package crdgen
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"maps"
@@ -63,17 +64,38 @@ func acceptJSONDefaults(registry *markers.Registry) {
 // scaffolded have them.
 var ofDeepCopy = []string{"object:root", "object:generate"}
 
-// checkMarkers adds a mistake for each marker of a type that has no effect.
+// checkMarkers adds a mistake for each marker of a type that has no effect, and for those of functions.
 func (t *typeSet) checkMarkers(pkg *loader.Package, info *markers.TypeInfo) {
-	t.checkComments(pkg, markers.DescribesType, info.RawDecl.Doc, info.RawSpec.Doc, apart(pkg, info.RawDecl))
-	t.refuseMarkers(pkg, "behind the declaration", info.RawSpec.Comment)
+	t.checkComments(pkg, markers.DescribesType, "", info.RawDecl.Doc, info.RawSpec.Doc, apart(pkg, info.RawDecl))
+	t.checkComments(pkg, markers.DescribesType, "behind the declaration", info.RawSpec.Comment)
 	for _, field := range info.Fields {
-		t.checkComments(pkg, markers.DescribesField, field.RawField.Doc, field.RawField.Comment)
-		t.refuseMarkers(pkg, "behind the field", field.RawField.Comment)
+		t.checkComments(pkg, markers.DescribesField, "", field.RawField.Doc)
+		t.checkComments(pkg, markers.DescribesField, "behind the field", field.RawField.Comment)
 	}
 	if !t.searched[pkg] {
 		t.searched[pkg] = true
 		t.checkFunctions(pkg)
+	}
+}
+
+// checkComments checks the markers in comments of a type or field. where is the place of comments whose markers have
+// no effect, "" for that of the others.
+func (t *typeSet) checkComments(pkg *loader.Package, target markers.TargetType, where string, comments ...*ast.CommentGroup) {
+	for _, group := range comments {
+		eachMarker(group, func(text string, comment *ast.Comment) {
+			name, _, _ := strings.Cut(text, "=")
+			where := where
+			if strings.HasPrefix(comment.Text, "/*") {
+				where = cmp.Or(where, "between /* and */")
+			}
+			switch {
+			case slices.Contains(ofDeepCopy, name) && target == markers.DescribesType:
+			case t.Collector.Lookup("+"+prefix+text, target) == nil:
+				pkg.AddError(loader.ErrFromNode(t.unknownMarker(text, target), comment))
+			case where != "":
+				pkg.AddError(loader.ErrFromNode(misplaced(name, where), comment))
+			}
+		})
 	}
 }
 
@@ -91,57 +113,37 @@ func (t *typeSet) checkFunctions(pkg *loader.Package) {
 				begin = f.Doc.Pos()
 			}
 			for _, group := range file.Comments {
-				if begin <= group.Pos() && group.End() <= f.End() {
-					t.refuseMarkers(pkg, "of a function", group)
+				if group.Pos() < begin || group.End() > f.End() {
+					continue
 				}
+				eachMarker(group, func(text string, comment *ast.Comment) {
+					isOf := func(target markers.TargetType) bool { return t.Collector.Lookup("+"+prefix+text, target) != nil }
+					if name, _, _ := strings.Cut(text, "="); isOf(markers.DescribesType) || isOf(markers.DescribesField) {
+						pkg.AddError(loader.ErrFromNode(misplaced(name, "of a function"), comment))
+					}
+				})
 			}
 		}
 	}
 }
 
-// refuseMarkers adds a mistake for each marker of types and fields in a comment that stands where it has no effect.
-func (t *typeSet) refuseMarkers(pkg *loader.Package, where string, group *ast.CommentGroup) {
+func misplaced(name, where string) error {
+	return fmt.Errorf("the marker %s has no effect in a comment %s: write it above a type or a field, behind //", prefix+name, where)
+}
+
+// eachMarker calls f with each marker of a comment group, which may be nil: with what follows the prefix.
+func eachMarker(group *ast.CommentGroup, f func(text string, comment *ast.Comment)) {
 	if group == nil {
 		return
 	}
 	for _, comment := range group.List {
-		for line := range strings.Lines(comment.Text) {
-			name, ok := t.schemaMarker(line)
-			if ok {
-				pkg.AddError(loader.ErrFromNode(fmt.Errorf("the marker %s has no effect in a comment %s: write it above a type or a field, behind //", name, where), comment))
-			}
+		content := strings.TrimPrefix(comment.Text, "//")
+		if block, ok := strings.CutPrefix(comment.Text, "/*"); ok {
+			content = strings.TrimSuffix(block, "*/")
 		}
-	}
-}
-
-// schemaMarker returns the name of the marker of a type or field that a line of a comment has.
-func (t *typeSet) schemaMarker(line string) (name string, ok bool) {
-	text, ok := strings.CutPrefix(strings.Trim(line, "/* \t\r\n"), "+"+prefix)
-	if !ok {
-		return "", false
-	}
-	name, _, _ = strings.Cut(text, "=")
-	isOf := func(target markers.TargetType) bool { return t.Collector.Lookup("+"+prefix+text, target) != nil }
-	return prefix + name, isOf(markers.DescribesType) || isOf(markers.DescribesField)
-}
-
-// checkComments checks the markers in comments of a type or field.
-func (t *typeSet) checkComments(pkg *loader.Package, target markers.TargetType, comments ...*ast.CommentGroup) {
-	for _, group := range comments {
-		if group == nil {
-			continue
-		}
-		for _, comment := range group.List {
-			if strings.HasPrefix(comment.Text, "/*") {
-				t.refuseMarkers(pkg, "between /* and */", &ast.CommentGroup{List: []*ast.Comment{comment}})
-				continue
-			}
-			text, isMarker := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(comment.Text, "//")), "+"+prefix)
-			if name, _, _ := strings.Cut(text, "="); slices.Contains(ofDeepCopy, name) && target == markers.DescribesType {
-				continue
-			}
-			if isMarker && t.Collector.Lookup("+"+prefix+text, target) == nil {
-				pkg.AddError(loader.ErrFromNode(t.unknownMarker(text, target), comment))
+		for line := range strings.Lines(content) {
+			if text, ok := strings.CutPrefix(strings.TrimSpace(line), "+"+prefix); ok {
+				f(text, comment)
 			}
 		}
 	}
