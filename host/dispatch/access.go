@@ -149,29 +149,29 @@ func (r *run) cannotRead(err error) {
 }
 
 // may returns 0 if the account may do what the guest asks, else the code of the read.
-func (r *run) may(ctx context.Context, v verbs, kind abi.Kind, key object.Key) int64 {
-	if r.revision.Access == nil {
+func (g *guestCall) may(ctx context.Context, v verbs, kind abi.Kind, key object.Key) int64 {
+	if g.revision.Access == nil {
 		return 0
 	}
-	err := r.c.allowed(ctx, r.revision.Access, questionOf(v, kind, key))
+	err := g.c.allowed(ctx, g.revision.Access, questionOf(v, kind, key))
 	switch {
 	case err == nil:
 		return 0
 	case access.Denied(err):
-		return r.forbidden(kind, err)
+		return g.forbidden(kind, err)
 	}
-	r.incomplete = err
-	r.warn("it is not known whether the service account of the plugin may read; the run is repeated", "kind", kind.String(), "error", err)
+	g.incomplete = err
+	g.warn("it is not known whether the service account of the plugin may read; the run is repeated", "kind", kind.String(), "error", err)
 	return abi.CodeUnavailable
 }
 
 // mayList is may for a list of the namespaces, nil for all that there are.
-func (r *run) mayList(ctx context.Context, kind abi.Kind, namespaces []string) int64 {
+func (g *guestCall) mayList(ctx context.Context, kind abi.Kind, namespaces []string) int64 {
 	if namespaces == nil {
-		return r.may(ctx, toList, kind, object.Key{})
+		return g.may(ctx, toList, kind, object.Key{})
 	}
 	for _, namespace := range namespaces {
-		if code := r.may(ctx, toList, kind, object.Key{Namespace: namespace}); code != 0 {
+		if code := g.may(ctx, toList, kind, object.Key{Namespace: namespace}); code != 0 {
 			return code
 		}
 	}

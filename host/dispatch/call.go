@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/outcome"
@@ -16,15 +15,9 @@ func (r *run) call(ctx context.Context) {
 	if r.fault != nil || r.incomplete != nil {
 		return // the run could not begin
 	}
-	returned, err := r.revision.Guest.Reconcile(ctx, sandbox.Call{
-		Request:       abi.EncodeRequestParts(r.request()),
-		Namespace:     r.given.Namespace,
-		Now:           r.start,
-		Seed:          r.seed,
-		Deadline:      time.Duration(r.revision.Controller.Timeout) * time.Millisecond,
-		Host:          r,
-		BeforeRelease: r.decode,
-	})
+	call := r.sandboxCall(abi.EncodeRequestParts(r.request()), r.given.Namespace, r.timeout())
+	call.BeforeRelease = r.decode
+	returned, err := r.revision.Guest.Reconcile(ctx, call)
 	r.returned = returned
 	switch {
 	case err != nil:

@@ -104,9 +104,3 @@ func (r *run) report() events.RunEnded {
 	r.revision.Effects.EmitEvent(r.target(), d.Event)
 	return e
 }
-
-func (r *run) identity() events.Run {
-	return events.Run{
-		Plugin: r.c.Plugin, Controller: r.c.Name, Object: r.item.Key.String(), Revision: r.revision.Number, ID: r.id,
-	}
-}

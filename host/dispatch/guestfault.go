@@ -28,22 +28,22 @@ type FaultReport struct {
 }
 
 // failed records why a call did not return.
-func (r *run) failed(err error) {
-	r.fault = &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
-	r.replaced = errors.Is(err, sandbox.ErrClosed)
+func (g *guestCall) failed(err error) {
+	g.fault = &outcome.Fault{Class: abi.ClassRetry, Message: err.Error()}
+	g.replaced = errors.Is(err, sandbox.ErrClosed)
 	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && !fault.HostCaused() {
 		fault.Stack, fault.PrintedStack = boundStack(fault.Stack), boundStack(fault.PrintedStack)
-		r.guestFault = fault
-		r.fault.Class, r.fault.Message = fault.Class, err.Error()+Where(fault.Stack)
+		g.guestFault = fault
+		g.fault.Class, g.fault.Message = fault.Class, err.Error()+Where(fault.Stack)
 	}
 }
 
 // printed returns what the guest printed as it failed, and where that was; "" for nothing.
-func (r *run) printed() string {
-	if r.guestFault.Printed == "" {
+func (g *guestCall) printed() string {
+	if g.guestFault.Printed == "" {
 		return ""
 	}
-	return r.guestFault.Printed + Where(r.guestFault.PrintedStack)
+	return g.guestFault.Printed + Where(g.guestFault.PrintedStack)
 }
 
 // Bounds of a reported stack: the names of its functions are chosen by the
@@ -76,29 +76,21 @@ func Where(stack []string) string {
 	return "; in " + strings.Join(stack[:min(len(stack), maxFramesInText)], " < ")
 }
 
-// reportToBreaker ends the permit of the run by how the run ended. A run that
-// proves nothing about the plugin, such as a failure of the host, does not count.
-func (r *run) reportToBreaker(p *permit) {
+// reportToBreaker ends the permit of the call by what was decided about it, and returns the standing
+// that the key has by it, notRun for none. A call that proves nothing about the plugin, such as a failure
+// of the host, does not count.
+func (g *guestCall) reportToBreaker(p *permit, d *outcome.Decision) standing {
 	switch {
-	case r.decision.Uncounted:
-		p.cancel()
-	case outcome.PluginFault(r.decision.Class):
-		r.setStanding(failed)
-		p.report(r.faultReport(), r.returned.Usage.Duration)
-	case r.fault != nil: // a failure of the host
-		p.cancel()
-	default:
-		r.setStanding(ranWell)
-		p.report(nil, r.returned.Usage.Duration)
+	case d.Uncounted:
+	case outcome.PluginFault(d.Class):
+		p.report(g.faultReport(d), g.returned.Usage.Duration)
+		return failed
+	case g.fault == nil: // else a failure of the host
+		p.report(nil, g.returned.Usage.Duration)
+		return ranWell
 	}
-}
-
-// setStanding keeps how the run has ended. A scan has no standing: how it has ended counts for no
-// other one, so that its credit is its own.
-func (r *run) setStanding(s standing) {
-	if r.state != nil {
-		r.state.history.standing = s
-	}
+	p.cancel()
+	return notRun
 }
 
 // standingOf returns the standing of a key that the caller has taken from the queue.
@@ -115,14 +107,14 @@ func (c *Controller) standingOf(key object.Key) standing {
 	return s.history.standing
 }
 
-func (r *run) faultReport() *FaultReport {
+func (g *guestCall) faultReport(d *outcome.Decision) *FaultReport {
 	report := &FaultReport{
-		Time: time.Now().UTC(), Controller: r.c.Name, Object: r.item.Key.String(),
-		Class: r.decision.Class, Reason: r.decision.Reason,
-		Fuel: r.returned.Usage.Fuel, MemoryBytes: r.returned.Usage.MemoryBytes, Seconds: r.returned.Usage.Duration.Seconds(),
+		Time: time.Now().UTC(), Controller: g.c.Name, Object: g.key.String(),
+		Class: d.Class, Reason: d.Reason,
+		Fuel: g.returned.Usage.Fuel, MemoryBytes: g.returned.Usage.MemoryBytes, Seconds: g.returned.Usage.Duration.Seconds(),
 	}
-	if r.guestFault != nil {
-		report.Message, report.Stack = r.guestFault.Error(), r.guestFault.Stack
+	if g.guestFault != nil {
+		report.Message, report.Stack = g.guestFault.Error(), g.guestFault.Stack
 	}
 	return report
 }

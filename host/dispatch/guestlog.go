@@ -11,36 +11,36 @@ import (
 
 // Log implements the host function log (SPEC.md, "log"), within the allowance of
 // the plugin.
-func (r *run) Log(level int32, message []byte) {
-	if !r.mayLog(sanitize.LogBytes(message)) {
+func (g *guestCall) Log(level int32, message []byte) {
+	if !g.mayLog(sanitize.LogBytes(message)) {
 		return
 	}
 	text, fields := guestLine(message)
-	r.c.Events.Observe(events.GuestLogged{Run: r.identity(), Level: level, Message: text, Fields: fields})
+	g.c.Events.Observe(events.GuestLogged{Run: g.identity(), Level: level, Message: text, Fields: fields})
 }
 
 // warn logs why a call of the guest failed. It counts as a line of the guest,
 // which may call ten thousand times in one run.
-func (r *run) warn(text string, fields ...any) {
-	if r.mayLog(sanitize.LogBytes(fmt.Sprint(fields...))) {
-		r.logger().Warn(text, fields...)
+func (g *guestCall) warn(text string, fields ...any) {
+	if g.mayLog(sanitize.LogBytes(fmt.Sprint(fields...))) {
+		g.logger().Warn(text, fields...)
 	}
 }
 
 // mayLog takes one line with texts of that many bytes from the allowance of the
 // plugin.
-func (r *run) mayLog(bytes int) bool {
-	if r.c.LogLines == nil || r.c.LogLines.Allow(bytes) {
+func (g *guestCall) mayLog(bytes int) bool {
+	if g.c.LogLines == nil || g.c.LogLines.Allow(bytes) {
 		return true
 	}
-	r.c.Metrics.Dropped()
+	g.c.Metrics.Dropped()
 	return false
 }
 
 // mute reports whether the end of a run is not to be logged: runs that fail or wait
 // can be as many, and say as much, as the plugin likes.
-func (r *run) mute(f events.Failure) bool {
-	return f.Class != abi.ClassNone && !r.mayLog(sanitize.LogBytes(f.Message)+sanitize.LogBytes(fmt.Sprint(f.Stack)))
+func (g *guestCall) mute(f events.Failure) bool {
+	return f.Class != abi.ClassNone && !g.mayLog(sanitize.LogBytes(f.Message)+sanitize.LogBytes(fmt.Sprint(f.Stack)))
 }
 
 // guestLine reads the JSON object that a guest logs; anything else is taken as

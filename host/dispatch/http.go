@@ -11,28 +11,28 @@ import (
 
 // HTTP implements the host function http (SPEC.md, "http"). Nothing is sent for a run that will be
 // repeated because something could not be read, nor when another replica may lead the plugin.
-func (r *run) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+func (g *guestCall) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeHTTPCall(served.Message)
 	switch {
 	case err != nil:
-		return r.invalid("http", err)
-	case r.revision.HTTP == nil:
-		r.warn("http denied: HTTP of the controller names no host")
+		return g.invalid("http", err)
+	case g.revision.HTTP == nil:
+		g.warn("http denied: HTTP of the controller names no host")
 		return sandbox.Reply{}, abi.CodeDenied
-	case r.incomplete != nil:
+	case g.incomplete != nil:
 		return sandbox.Reply{}, abi.CodeUnavailable
 	}
-	end, err := r.c.beginSending()
+	end, err := g.c.beginSending()
 	if err != nil {
-		return r.notSent(err)
+		return g.notSent(err)
 	}
 	defer end()
-	if !r.hold(ctx) {
+	if g.hold != nil && !g.hold(ctx) {
 		return sandbox.Reply{}, abi.CodeUnavailable
 	}
-	reply, err := r.revision.HTTP.Do(ctx, r.revision.Controller.HTTP, call, min(served.MaxReply, abi.MaxHTTPAnswer), r.c.maySend)
+	reply, err := g.revision.HTTP.Do(ctx, g.revision.Controller.HTTP, call, min(served.MaxReply, abi.MaxHTTPAnswer), g.c.maySend)
 	if err != nil {
-		return r.notSent(err)
+		return g.notSent(err)
 	}
 	return sandbox.Bytes(abi.EncodeHTTPReply(reply)), 0
 }
@@ -56,10 +56,10 @@ func (c *Controller) maySend() error {
 	return err
 }
 
-// hold adds the finalizer before the first request of the run: the cleanup may have to undo it. It
+// addsFinalizer adds the finalizer before the first request of the run: the cleanup may have to undo it. It
 // reports whether the object has the finalizer, or needs none. One that is being deleted has it: without
 // it there would be no run.
-func (r *run) hold(ctx context.Context) bool {
+func (r *run) addsFinalizer(ctx context.Context) bool {
 	if !r.revision.Controller.Finalizer || r.gone != nil || r.revision.Effects.HasFinalizer(r.target()) {
 		return true
 	}
@@ -92,9 +92,9 @@ func (r *run) settleUnheld() {
 }
 
 // notSent returns the code of a request without a reply.
-func (r *run) notSent(err error) (sandbox.Reply, int64) {
+func (g *guestCall) notSent(err error) (sandbox.Reply, int64) {
 	if _, invalid := errors.AsType[*egress.InvalidError](err); invalid {
-		return r.invalid("http", err)
+		return g.invalid("http", err)
 	}
 	code := abi.CodeUnavailable
 	if _, denied := errors.AsType[*egress.DeniedError](err); denied {
@@ -102,6 +102,6 @@ func (r *run) notSent(err error) (sandbox.Reply, int64) {
 	} else if errors.Is(err, egress.ErrTooLarge) {
 		code = abi.CodeTooLarge
 	}
-	r.warn("http: the request has no answer", "error", err)
+	g.warn("http: the request has no answer", "error", err)
 	return sandbox.Reply{}, code
 }

@@ -50,10 +50,10 @@ func (p pages) find(call *abi.ListCall) (after object.Key, err error) {
 var aroundList = len(abi.ListReplyOpen) + len(abi.ListReplyClose(strconv.Itoa(math.MaxInt)))
 
 // reading returns what a list asks for. The error says what is wrong with the call.
-func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
+func (g *guestCall) reading(call *abi.ListCall) (l cache.Reading, err error) {
 	l.Kind, l.Limit = abi.Kind{APIVersion: call.APIVersion, Kind: call.Kind}, call.Limit
 	if call.OwnedBy == abi.OwnedBySelf {
-		if l.Controller = string(r.given.UID); l.Controller == "" {
+		if l.Controller = string(g.given.UID); l.Controller == "" {
 			return l, errors.New("ownedBy is " + string(abi.OwnedBySelf) + ", and the call is for no object that could own any")
 		}
 	}
@@ -61,7 +61,7 @@ func (r *run) reading(call *abi.ListCall) (l cache.Reading, err error) {
 		return l, fmt.Errorf("the label selector %q cannot be parsed: %w", call.LabelSelector, err)
 	}
 	if l.Fields, err = fieldpath.ParseSelector(call.FieldSelector); err == nil && call.Continue != "" {
-		l.After, err = r.pages.find(call)
+		l.After, err = g.pages.find(call)
 	}
 	return l, err
 }

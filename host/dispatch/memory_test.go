@@ -181,7 +181,7 @@ func (m *manyWidgets) announce() {
 
 // Reconcile is the plugin.
 func (*manyWidgets) Reconcile(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
-	r := call.Host.(*run)
+	r := call.Host.(*guestCall)
 	for _, name := range []string{r.given.Name, r.given.Name + "-settings"} {
 		if _, err := r.reads.Get(gadget, object.Key{Namespace: r.given.Namespace, Name: name}, fieldpath.Set{}); err != nil {
 			return sandbox.Return{}, err

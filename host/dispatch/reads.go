@@ -49,42 +49,42 @@ func (c *Controller) stateOf(key object.Key) *keyState {
 // after 60 s itself.
 const refreshTimeout = 30 * time.Second
 
-var _ sandbox.HostCalls = (*run)(nil)
+var _ sandbox.HostCalls = (*guestCall)(nil)
 
 // Get implements the host function get from the cache (SPEC.md, "get").
-func (r *run) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+func (g *guestCall) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeGetCall(served.Message)
 	if err == nil {
-		err = call.CheckFeatures(r.revision.Features)
+		err = call.CheckFeatures(g.revision.Features)
 	}
 	if err != nil {
-		return r.invalid("get", err)
+		return g.invalid("get", err)
 	}
 	part, err := partOf(call.Fields)
 	if err != nil {
-		return r.invalid("get", err)
+		return g.invalid("get", err)
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
-	key := object.Key{Namespace: cmp.Or(call.Ref.Namespace, r.given.Namespace), Name: call.Ref.Name}
-	namespaced, code := r.readable(kind)
+	key := object.Key{Namespace: cmp.Or(call.Ref.Namespace, g.given.Namespace), Name: call.Ref.Name}
+	namespaced, code := g.readable(kind)
 	switch {
 	case code != 0:
 		return sandbox.Reply{}, code
 	case !namespaced:
 		key.Namespace = ""
 	}
-	if !r.revision.Reads[kind].Get.Has(namespaced, key.Namespace, r.given.Namespace) {
-		return sandbox.Reply{}, r.notAllowed(kind, rights.Get, key.Namespace)
+	if !g.revision.Reads[kind].Get.Has(namespaced, key.Namespace, g.given.Namespace) {
+		return sandbox.Reply{}, g.notAllowed(kind, rights.Get, key.Namespace)
 	}
-	scopes, err := r.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
+	scopes, err := g.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
 	if err != nil {
-		return sandbox.Reply{}, r.denied(kind, err)
+		return sandbox.Reply{}, g.denied(kind, err)
 	}
 	// After that: of a namespace that is not followed the host may not be allowed to ask.
-	if code := r.may(ctx, toGet, kind, key); code != 0 {
+	if code := g.may(ctx, toGet, kind, key); code != 0 {
 		return sandbox.Reply{}, code
 	}
-	obj, code := r.find(ctx, scopes, kind, key, edgePart(scopes, call.Fields, part))
+	obj, code := g.find(ctx, scopes, kind, key, edgePart(scopes, call.Fields, part))
 	switch {
 	case code != 0:
 		return sandbox.Reply{}, code
@@ -98,57 +98,57 @@ func (r *run) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, 
 	}
 	text, err := part.Project(obj.Raw)
 	if err != nil {
-		return sandbox.Reply{}, r.unavailable("get", kind, err)
+		return sandbox.Reply{}, g.unavailable("get", kind, err)
 	}
 	return sandbox.Bytes(text), 0
 }
 
 // find returns the object of a get if it is in one of the scopes. One that is owned
 // may lack the label by which such objects are followed: it is read from the API server.
-func (r *run) find(ctx context.Context, scopes scope.Reads, kind abi.Kind, key object.Key, edge fieldpath.Set) (*object.Object, int64) {
-	obj, err := r.reads.Get(kind, key, edge)
+func (g *guestCall) find(ctx context.Context, scopes scope.Reads, kind abi.Kind, key object.Key, edge fieldpath.Set) (*object.Object, int64) {
+	obj, err := g.reads.Get(kind, key, edge)
 	switch {
 	case err != nil:
-		return nil, r.unavailable("get", kind, err)
+		return nil, g.unavailable("get", kind, err)
 	case obj != nil && scopes.Has(obj):
 		return obj, 0
 	case !scopes.Selects():
 		return nil, abi.CodeNotFound
 	case scopes.HasManaged():
-		return r.live(ctx, kind, key)
+		return g.live(ctx, kind, key)
 	}
-	return nil, r.denied(kind, fmt.Errorf("%s is not among the objects that are followed: it does not exist, or is not selected by %s", key, scopes[0]))
+	return nil, g.denied(kind, fmt.Errorf("%s is not among the objects that are followed: it does not exist, or is not selected by %s", key, scopes[0]))
 }
 
 // live reads an object from the API server. Each further read of the run returns the
 // same.
-func (r *run) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, int64) {
+func (g *guestCall) live(ctx context.Context, kind abi.Kind, key object.Key) (*object.Object, int64) {
 	ref := kind.Ref(key.Namespace, key.Name)
-	obj, known := r.liveReads[ref]
+	obj, known := g.liveReads[ref]
 	switch {
 	case known && obj == nil:
 		return nil, abi.CodeNotFound
 	case known:
 		return obj, 0
-	case len(r.liveReads) == maxLiveReads, r.liveBytes >= maxLiveBytes:
-		return nil, r.denied(kind, fmt.Errorf("the run has asked for %d objects that are not labelled %s, and read %d bytes of them: list what the plugin owns, or name the kind in Reads of the controller",
-			len(r.liveReads), abi.LabelManagedBy, r.liveBytes))
+	case len(g.liveReads) == maxLiveReads, g.liveBytes >= maxLiveBytes:
+		return nil, g.denied(kind, fmt.Errorf("the run has asked for %d objects that are not labelled %s, and read %d bytes of them: list what the plugin owns, or name the kind in Reads of the controller",
+			len(g.liveReads), abi.LabelManagedBy, g.liveBytes))
 	}
-	obj, err := r.revision.Effects.Live(ctx, kind, key)
+	obj, err := g.revision.Effects.Live(ctx, kind, key)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, r.forbidden(kind, explain.Forbidden(err))
+		return nil, g.forbidden(kind, explain.Forbidden(err))
 	case err != nil:
-		return nil, r.unavailable("get", kind, err)
+		return nil, g.unavailable("get", kind, err)
 	}
-	if r.liveReads == nil {
-		r.liveReads = map[abi.Ref]*object.Object{}
+	if g.liveReads == nil {
+		g.liveReads = map[abi.Ref]*object.Object{}
 	}
-	r.liveReads[ownedRef(ref)] = obj
+	g.liveReads[ownedRef(ref)] = obj
 	if obj != nil {
-		r.liveBytes += len(obj.Raw)
+		g.liveBytes += len(obj.Raw)
 	}
-	return r.live(ctx, kind, key)
+	return g.live(ctx, kind, key)
 }
 
 // Bounds of how much a run asks of the API server, which is as much as it may apply unless the
@@ -182,46 +182,46 @@ func edgePart(scopes scope.Reads, fields []string, part fieldpath.Set) fieldpath
 }
 
 // List implements the host function list from the cache (SPEC.md, "list").
-func (r *run) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
+func (g *guestCall) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeListCall(served.Message)
 	if err == nil {
-		err = call.CheckFeatures(r.revision.Features)
+		err = call.CheckFeatures(g.revision.Features)
 	}
 	if err != nil {
-		return r.invalid("list", err)
+		return g.invalid("list", err)
 	}
-	wanted, err := r.reading(call)
+	wanted, err := g.reading(call)
 	if err != nil {
-		return r.invalid("list", err)
+		return g.invalid("list", err)
 	}
-	if code, err := r.narrow(&wanted, call); err != nil {
-		return r.invalid("list", err)
+	if code, err := g.narrow(&wanted, call); err != nil {
+		return g.invalid("list", err)
 	} else if code != 0 {
 		return sandbox.Reply{}, code
 	}
-	if code := r.mayList(ctx, wanted.Kind, wanted.Namespaces); code != 0 {
+	if code := g.mayList(ctx, wanted.Kind, wanted.Namespaces); code != 0 {
 		return sandbox.Reply{}, code
 	}
 	wanted.MaxBytes, wanted.Look = max(1, served.MaxReply-aroundList), served.Pay
-	found, err := r.reads.List(wanted)
+	found, err := g.reads.List(wanted)
 	if errors.Is(err, cache.ErrTooLarge) {
-		r.warn("list refused: the objects have more bytes together than a reply may have; read them by read.Pages, or some of their fields by read.Fields",
+		g.warn("list refused: the objects have more bytes together than a reply may have; read them by read.Pages, or some of their fields by read.Fields",
 			"kind", wanted.Kind.String(), "limitBytes", served.MaxReply)
 	}
 	if err != nil {
-		return sandbox.Reply{}, r.unavailable("list", wanted.Kind, err)
+		return sandbox.Reply{}, g.unavailable("list", wanted.Kind, err)
 	}
 	next := ""
 	if found.More {
-		next = r.pages.add(call, found.Items[len(found.Items)-1])
+		next = g.pages.add(call, found.Items[len(found.Items)-1])
 	}
 	return listReply(found, wanted.Part, next), 0
 }
 
 // narrow makes a list one of what the controller follows. The code is that of a list
 // that asks for more; the error says what is wrong with the call.
-func (r *run) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err error) {
-	allowed, code := r.listScope(l.Kind, call.Namespace)
+func (g *guestCall) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err error) {
+	allowed, code := g.listScope(l.Kind, call.Namespace)
 	if code != 0 {
 		return code, nil
 	}
@@ -229,17 +229,17 @@ func (r *run) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err erro
 	if len(allowed) == 1 {
 		asked.Namespace = allowed[0]
 	}
-	within, err := r.revision.Scopes.Reads[l.Kind].List(asked)
+	within, err := g.revision.Scopes.Reads[l.Kind].List(asked)
 	if err != nil {
-		return r.denied(l.Kind, err), nil
+		return g.denied(l.Kind, err), nil
 	}
 	narrowed := within.Narrow(asked)
-	if err := r.revision.Controller.CheckSelector(l.Kind, narrowed.Fields); err != nil {
+	if err := g.revision.Controller.CheckSelector(l.Kind, narrowed.Fields); err != nil {
 		return 0, err
 	}
 	l.Selector, l.Fields = narrowed.Labels, narrowed.Fields
 	if l.Namespaces = within.Within(allowed).Namespaces; l.Namespaces != nil && len(l.Namespaces) == 0 {
-		return r.notAllowed(l.Kind, rights.List, call.Namespace), nil
+		return g.notAllowed(l.Kind, rights.List, call.Namespace), nil
 	}
 	l.Part, err = partOf(narrowed.Part)
 	return 0, err
@@ -255,20 +255,20 @@ func partOf(fields []string) (fieldpath.Set, error) {
 }
 
 // invalid returns the code of a call that is not as SPEC.md says.
-func (r *run) invalid(verb string, err error) (sandbox.Reply, int64) {
-	r.warn(verb+": the message is not valid", "error", err)
+func (g *guestCall) invalid(verb string, err error) (sandbox.Reply, int64) {
+	g.warn(verb+": the message is not valid", "error", err)
 	return sandbox.Reply{}, abi.CodeInvalid
 }
 
 // readable checks that the manifest declares a kind, and reports whether it is namespaced.
-func (r *run) readable(kind abi.Kind) (namespaced bool, code int64) {
-	if !r.revision.Controller.MayRead(kind) {
-		r.warn("read denied: the kind is in none of For, Owns, Reads and Watches of the controller", "kind", kind.String())
+func (g *guestCall) readable(kind abi.Kind) (namespaced bool, code int64) {
+	if !g.revision.Controller.MayRead(kind) {
+		g.warn("read denied: the kind is in none of For, Owns, Reads and Watches of the controller", "kind", kind.String())
 		return false, abi.CodeDenied
 	}
-	namespaced, err := r.c.Cache.Namespaced(kind) // fails while the revision is replaced by one that does not read the kind
+	namespaced, err := g.c.Cache.Namespaced(kind) // fails while the revision is replaced by one that does not read the kind
 	if err != nil {
-		return false, r.unavailable("read", kind, err)
+		return false, g.unavailable("read", kind, err)
 	}
 	return namespaced, 0
 }
@@ -276,12 +276,12 @@ func (r *run) readable(kind abi.Kind) (namespaced bool, code int64) {
 // listScope returns the namespaces that a list may read: the one that it names, or all that
 // the primary reaches, nil for all that there are. If it may read none the list is empty, and
 // not nil.
-func (r *run) listScope(kind abi.Kind, namespace string) (in []string, code int64) {
-	namespaced, code := r.readable(kind)
+func (g *guestCall) listScope(kind abi.Kind, namespace string) (in []string, code int64) {
+	namespaced, code := g.readable(kind)
 	if code != 0 {
 		return nil, code
 	}
-	reach, own := r.revision.Reads[kind].List, r.given.Namespace
+	reach, own := g.revision.Reads[kind].List, g.given.Namespace
 	switch {
 	case namespaced && namespace == "":
 		return reach.Namespaces(own), 0
@@ -297,11 +297,11 @@ func (r *run) listScope(kind abi.Kind, namespace string) (in []string, code int6
 const maxNamespace = 63
 
 // notAllowed returns the code of a read that the policy does not allow.
-func (r *run) notAllowed(kind abi.Kind, verb, namespace string) int64 {
-	if r.mayLog(sanitize.LogBytes(kind.String()) + maxNamespace) {
+func (g *guestCall) notAllowed(kind abi.Kind, verb, namespace string) int64 {
+	if g.mayLog(sanitize.LogBytes(kind.String()) + maxNamespace) {
 		namespace = sanitize.Truncate(namespace, maxNamespace) // the guest has written it
-		r.logger().Warn("read denied: the policy of the plugin does not allow it; an entry in its allow would",
-			"kind", kind.String(), "namespace", namespace, "entry", rights.EntryFor(kind, "", verb, namespace, r.given.Namespace).String())
+		g.logger().Warn("read denied: the policy of the plugin does not allow it; an entry in its allow would",
+			"kind", kind.String(), "namespace", namespace, "entry", rights.EntryFor(kind, "", verb, namespace, g.given.Namespace).String())
 	}
 	return abi.CodeDenied
 }
@@ -326,27 +326,27 @@ func (c *Controller) LimitIndexes(kind abi.Kind) {
 }
 
 // denied returns the code of a read of what is not followed.
-func (r *run) denied(kind abi.Kind, reason error) int64 {
-	r.warn("read denied: outside of what the controller and the policy let the plugin follow", "kind", kind.String(), "error", reason)
+func (g *guestCall) denied(kind abi.Kind, reason error) int64 {
+	g.warn("read denied: outside of what the controller and the policy let the plugin follow", "kind", kind.String(), "error", reason)
 	return abi.CodeDenied
 }
 
 // forbidden returns the code of a read that the plugin lacks a right for.
-func (r *run) forbidden(kind abi.Kind, reason error) int64 {
-	r.warn("read denied: the plugin lacks a right", "kind", kind.String(), "error", reason)
+func (g *guestCall) forbidden(kind abi.Kind, reason error) int64 {
+	g.warn("read denied: the plugin lacks a right", "kind", kind.String(), "error", reason)
 	return abi.CodeDenied
 }
 
 // unavailable returns the code of a read that failed. If another run will be able to
 // read, the run is repeated without counting as an attempt.
-func (r *run) unavailable(verb string, kind abi.Kind, err error) int64 {
+func (g *guestCall) unavailable(verb string, kind abi.Kind, err error) int64 {
 	switch {
 	case errors.Is(err, cache.ErrTooLarge):
 		return abi.CodeTooLarge
 	case errors.Is(err, cache.ErrNotSynced), errors.Is(err, cache.ErrExpired), errors.Is(err, cache.ErrNotFollowed):
-		r.incomplete = err
+		g.incomplete = err
 	default:
-		r.warn(verb+" failed", "kind", kind.String(), "error", err)
+		g.warn(verb+" failed", "kind", kind.String(), "error", err)
 	}
 	return abi.CodeUnavailable
 }

@@ -196,7 +196,7 @@ func TestAListOfOwnedObjectsIsOfThePrimary(t *testing.T) {
 			t.Errorf("without the feature: code %d", code)
 		}
 	})
-	nobody := &run{c: f.c, revision: f.c.Revision(), given: &object.Object{Kind: widget}, reads: testReads{f}} // as that of a scan
+	nobody := &guestCall{c: f.c, revision: f.c.Revision(), given: &object.Object{Kind: widget}, reads: testReads{f}} // as that of a scan
 	nobody.revision.Features = features
 	if _, code := nobody.List(t.Context(), encoded(owned)); code != abi.CodeInvalid {
 		t.Errorf("of nobody: code %d", code)
@@ -556,9 +556,9 @@ func TestAMissingIndexIsToldWithTheKind(t *testing.T) {
 func TestReadsAreClosedBeforeTheEffects(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
-	var reading *run
+	var reading *guestCall
 	f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
-		reading = call.Host.(*run)
+		reading = call.Host.(*guestCall)
 		reading.pages.add(&someGadgets, f.put(aWidget))
 		reading.liveReads = map[abi.Ref]*object.Object{{}: nil}
 		return returns(&abi.Result{})

@@ -2,15 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -79,41 +76,33 @@ func (c *Controller) Review(ctx context.Context, v Review) (sandbox.Return, erro
 
 func (c *Controller) review(ctx context.Context, rev *Revision, v Review) (sandbox.Return, error) {
 	key := object.Key{Namespace: v.Object.Namespace, Name: v.Object.Name}
-	r := &run{c: c, revision: rev, item: queue.Item{Key: key}, start: time.Now()}
-	r.given = &object.Object{Kind: rev.Controller.For.Kind}
-	r.given.Namespace, r.given.Name = key.Namespace, key.Name
-	r.reads = c.Cache.BeginUnrecorded(key, rev.Scopes.Reads)
-	defer r.reads.Close()
-	rand.Read(r.seed[:]) // never fails
-	r.id = hex.EncodeToString(r.seed[:4])
-	returned, err := rev.Reviews.callOf(v.Export)(ctx, sandbox.Call{
-		Request:       v.Begin(rev, r.start, r.seed),
-		Namespace:     key.Namespace,
-		Now:           r.start,
-		Seed:          r.seed,
-		Deadline:      rev.Reviews.Timeout,
-		Host:          r,
-		BeforeRelease: v.Decode,
-	})
+	given := &object.Object{Kind: rev.Controller.For.Kind}
+	given.Namespace, given.Name = key.Namespace, key.Name
+	g := c.newCall(rev, key, given)
+	g.reads = c.Cache.BeginUnrecorded(key, rev.Scopes.Reads)
+	defer g.reads.Close()
+	call := g.sandboxCall(v.Begin(rev, g.start, g.seed), key.Namespace, rev.Reviews.Timeout)
+	call.BeforeRelease = v.Decode
+	returned, err := rev.Reviews.callOf(v.Export)(ctx, call)
 	switch {
 	case err != nil:
-		r.logReview(v.Export, err)
-	case r.incomplete != nil:
-		err = fmt.Errorf("the plugin cannot read what it needs: %w", r.incomplete)
+		g.logReview(v.Export, err)
+	case g.incomplete != nil:
+		err = fmt.Errorf("the plugin cannot read what it needs: %w", g.incomplete)
 	}
 	return returned, err
 }
 
 // logReview logs why a guest has failed, with its stack: the answer of the review has the message
 // alone.
-func (r *run) logReview(export string, err error) {
+func (g *guestCall) logReview(export string, err error) {
 	if errors.Is(err, sandbox.ErrClosed) {
 		return
 	}
-	if r.failed(err); r.guestFault == nil || !r.mayLog(sanitize.LogBytes(r.fault.Message)+sanitize.LogBytes(r.printed())) {
+	if g.failed(err); g.guestFault == nil || !g.mayLog(sanitize.LogBytes(g.fault.Message)+sanitize.LogBytes(g.printed())) {
 		return
 	}
-	r.logger().Warn(export+" failed", "error", r.fault.Message, "stack", r.guestFault.Stack, "printed", r.printed())
+	g.logger().Warn(export+" failed", "error", g.fault.Message, "stack", g.guestFault.Stack, "printed", g.printed())
 }
 
 // Given returns an object as guests are given it.

@@ -2,8 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
@@ -132,7 +130,7 @@ func (c *Controller) processScan(ctx context.Context, item workItem, name string
 	ended := s.metrics.Started()
 	s.call(ctx)
 	s.decide(ctx)
-	s.reportToBreaker(item.permit)
+	s.reportToBreaker(item.permit, &s.decision) // a scan has no standing: how it has ended counts for no other one
 	s.deliver()
 	ended()
 	s.report()
@@ -156,12 +154,13 @@ func nextScan(after time.Duration) outcome.Next {
 	return outcome.Next{Kind: outcome.After, After: max(after, 1), Reason: abi.ReasonTimer}
 }
 
-// scan is a call of a scan in progress. What it reads and logs is that of a run without an object.
+// scan is a call of a scan in progress.
 type scan struct {
-	*run
-	scan    abi.Scan
-	metrics ScanMetrics
-	round   int // [Controller.scanRound] when it began
+	guestCall
+	scan     abi.Scan
+	metrics  ScanMetrics
+	round    int // [Controller.scanRound] when it began
+	decision outcome.Decision
 
 	found    *abi.ScanResult // what it has returned; nil if it has failed
 	failure  events.Failure
@@ -173,12 +172,10 @@ type scan struct {
 func (c *Controller) newScan(item workItem, name string, round int) *scan {
 	rev := item.revision
 	i := slices.IndexFunc(rev.Controller.Scans, func(s abi.Scan) bool { return s.Name == name })
-	now := time.Now()
-	r := &run{c: c, revision: rev, item: item.Item, start: now, worked: now, given: &object.Object{Kind: rev.Controller.For.Kind}}
-	r.reads = c.Cache.BeginUnrecorded(item.Key, rev.Scopes.Reads)
-	rand.Read(r.seed[:]) // never fails
-	r.id = hex.EncodeToString(r.seed[:4])
-	return &scan{run: r, scan: rev.Controller.Scans[i], metrics: rev.Scans.Metrics[name], round: round}
+	s := &scan{scan: rev.Controller.Scans[i], metrics: rev.Scans.Metrics[name], round: round}
+	s.guestCall = c.newCall(rev, item.Key, &object.Object{Kind: rev.Controller.For.Kind})
+	s.reads = c.Cache.BeginUnrecorded(item.Key, rev.Scopes.Reads)
+	return s
 }
 
 // outdated reports whether the scans have begun anew since this one began: with another revision, or in
@@ -193,16 +190,10 @@ func (s *scan) outdated() bool {
 func (s *scan) call(ctx context.Context) {
 	defer s.reads.Close()
 	rev := s.revision
-	returned, err := rev.Scans.Guest.Scan(ctx, sandbox.Call{
-		Request: [][]byte{abi.EncodeScanRequest(&abi.ScanRequest{
-			Controller: s.c.Name, Scan: s.scan.Name, Now: s.start, Seed: s.seed, Config: rev.Config,
-		})},
-		Now:           s.start,
-		Seed:          s.seed,
-		Deadline:      time.Duration(rev.Controller.Timeout) * time.Millisecond,
-		Host:          s.run,
-		BeforeRelease: s.decode,
-	})
+	request := abi.EncodeScanRequest(&abi.ScanRequest{Controller: s.c.Name, Scan: s.scan.Name, Now: s.start, Seed: s.seed, Config: rev.Config})
+	call := s.sandboxCall([][]byte{request}, "", s.timeout())
+	call.BeforeRelease = s.decode
+	returned, err := rev.Scans.Guest.Scan(ctx, call)
 	s.returned, s.duration = returned, time.Since(s.start)
 	if err != nil {
 		s.failed(err)

@@ -127,11 +127,11 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 		resumed = parked
 	}
 	timed := slices.ContainsFunc(item.Reasons, isTimed)
-	now := time.Now()
 	r = &run{
-		c: c, revision: item.revision, item: item.Item, state: s, start: now, worked: now, given: primary, primary: primary,
+		guestCall: c.newCall(item.revision, item.Key, primary), item: item.Item, state: s, primary: primary,
 		own: !s.wokenByOthers && !timed, others: s.wokenByOthers, restores: c.restores,
 	}
+	r.worked, r.hold = r.start, r.addsFinalizer
 	s.running, s.last.inTerm, s.wokenByOthers = true, true, false
 	return r, resumed
 }

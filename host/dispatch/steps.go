@@ -144,39 +144,35 @@ func (r *run) setRetry() {
 // callDaemon makes a step. It returns nil if that has failed: the fault of the run says why if the
 // host has failed, and else the failure of the daemon.
 func (r *run) callDaemon(ctx context.Context, d *daemon, events []abi.DaemonEvent) *abi.DaemonResult {
-	reads := r.reads
-	r.reads = r.revision.Daemons.Reads.Begin(r.item.Key, r.revision.Scopes.Reads)
+	g := r.sibling(r.revision.Daemons.Reads.Begin(r.item.Key, r.revision.Scopes.Reads))
 	request := r.c.daemonRequest(d, events, r.revision.given(r.given))
-	request.Now, request.Seed = r.start, r.seed
-	returned, err := r.revision.Daemons.Guest.Daemon(ctx, sandbox.Call{
-		Request:   abi.EncodeDaemonRequestParts(request),
-		Namespace: r.given.Namespace,
-		Now:       r.start,
-		Seed:      r.seed,
-		Deadline:  time.Duration(r.revision.Controller.Daemon.Timeout) * time.Millisecond,
-		Fuel:      r.revision.Daemons.Fuel,
-		Host:      r,
-	})
+	request.Now, request.Seed = g.start, g.seed
+	timeout := time.Duration(r.revision.Controller.Daemon.Timeout) * time.Millisecond
+	call := g.sandboxCall(abi.EncodeDaemonRequestParts(request), r.given.Namespace, timeout)
+	call.Fuel = r.revision.Daemons.Fuel
+	returned, err := r.revision.Daemons.Guest.Daemon(ctx, call)
 	r.step.fuel = returned.Usage.Fuel
 	var result *abi.DaemonResult
 	switch {
 	case err != nil:
-		if r.failed(err); r.guestFault != nil {
-			r.failDaemon(r.fault)
-			r.step.fault, r.fault, r.guestFault = r.guestFault, nil, nil
+		g.failed(err)
+		if r.step.fault = g.guestFault; g.guestFault != nil {
+			r.failDaemon(g.fault)
+		} else {
+			r.fault, r.replaced = g.fault, g.replaced
 		}
-	case r.incomplete == nil:
+	case g.incomplete == nil:
 		var fault *outcome.Fault
 		if result, fault, r.step.after = daemonResult(returned, r.revision.Daemons.StateBytes); fault != nil {
 			r.failDaemon(fault)
 		}
 	}
+	r.incomplete = g.incomplete
 	if result != nil {
-		r.reads.Commit()
+		g.reads.Commit()
 	} else {
-		r.reads.Abandon()
+		g.reads.Abandon()
 	}
-	r.reads, r.pages, r.liveReads, r.liveBytes = reads, nil, nil, 0
 	return result
 }
 

@@ -434,7 +434,7 @@ func TestSignalsOfTheLastStepAreGivenToTheCleanupOfAnObjectThatHasVanished(t *te
 
 // A target that is gone reports its cleanup to the effects, which end it where nothing can be done.
 func TestTheEffectsKnowACleanupOfAnObjectThatIsGone(t *testing.T) {
-	r := run{c: &Controller{}, revision: &Revision{}, given: &object.Object{}, gone: &goneObject{}, cleanup: true, state: &keyState{carried: &carried{}}}
+	r := run{guestCall: guestCall{c: &Controller{}, revision: &Revision{}, given: &object.Object{}}, gone: &goneObject{}, cleanup: true, state: &keyState{carried: &carried{}}}
 	if target := r.target(); target != (effect.Target{Controller: &r.revision.Controller, Gone: true, Cleanup: true}) {
 		t.Errorf("%+v", target)
 	}

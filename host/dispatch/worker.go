@@ -2,12 +2,9 @@ package dispatch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"runtime"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -15,7 +12,6 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
-	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // work processes keys until the queue is shut down, or there are to be fewer
@@ -139,7 +135,9 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 		done(outcome.Decision{Metric: outcome.MetricRequeueAfter}, seconds)
 		return
 	}
-	r.reportToBreaker(item.permit)
+	if s := r.reportToBreaker(item.permit, &r.decision); s != notRun {
+		r.state.history.standing = s
+	}
 	r.compareRevisions()
 	traced(r.end())
 	done(r.decision, time.Since(r.worked).Seconds())
@@ -147,17 +145,12 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 
 // run is one reconcile in progress.
 type run struct {
-	c        *Controller
-	revision *Revision
-	item     queue.Item
-	id       string
-	start    time.Time
-	worked   time.Time // since when a worker has been busy with it: start, or when it was resumed
-	seed     [32]byte
-	state    *keyState
+	guestCall
+	item   queue.Item
+	worked time.Time // since when a worker has been busy with it: start, or when it was resumed
+	state  *keyState
 
-	given   *object.Object // the primary as the guest was given it
-	primary *object.Object // with what this run has written since
+	primary *object.Object // given, with what this run has written since
 	gone    *goneObject    // given, if it is gone; else nil
 	cleanup bool           // with gone: it has vanished, and is cleaned up
 	old     []byte         // the handled state in memory, if it is known
@@ -166,20 +159,10 @@ type run struct {
 	tooLarge bool   // the handled state is not copied into the annotation
 	notKept  string // why the annotation is refused; "": it is not
 
-	reads      Reads
-	pages      pages
-	unread     bool                       // the API server has not answered what must be known before the call
-	liveReads  map[abi.Ref]*object.Object // from the API server; nil: there is no such object
-	liveBytes  int                        // of liveReads
-	incomplete error                      // why a read failed that another run can make; nil if none has
-	unheld     *effect.Failure            // why the finalizer could not be added before a request
-	replaced   bool                       // the guest was closed before the call began: the next revision runs the key
-
-	returned   sandbox.Return
-	result     *abi.Result    // decoded from returned; nil with fault
-	fault      *outcome.Fault // why there is no result
-	guestFault *sandbox.Fault // the cause of fault, if the guest is to blame
-	decision   outcome.Decision
+	unread   bool            // the API server has not answered what must be known before the call
+	unheld   *effect.Failure // why the finalizer could not be added before a request
+	result   *abi.Result     // decoded from returned; nil with fault
+	decision outcome.Decision
 
 	failures  []abi.EffectFailure
 	groups    []*effect.Failure // of intents of groups; also in failures
@@ -261,8 +244,6 @@ func (r *run) beginReads(ctx context.Context, unread error) {
 		r.cannotRead(unread)
 	}
 	r.readsPrimary(ctx)
-	rand.Read(r.seed[:]) // never fails
-	r.id = hex.EncodeToString(r.seed[:4])
 }
 
 // fullPause is how long a key waits for informers that are so late that no more
@@ -276,10 +257,4 @@ func (r *run) target() effect.Target {
 		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil, Cleanup: r.cleanup,
 		NoOutage: r.noOutage(),
 	}
-}
-
-// logger returns a logger with the fields of the run. It is made on demand, since
-// most runs do not use it.
-func (r *run) logger() hclog.Logger {
-	return r.c.Logger.With("object", r.item.Key.String(), "revision", r.revision.Number, "reconcileID", r.id)
 }
