@@ -151,7 +151,7 @@ func TestAnOutageOfWritesIsLookedForOnceAMinute(t *testing.T) {
 				t.Errorf("run %d: %d writes of the status, expected %d: %q", len(f.done), sent, requests, f.log)
 			}
 		}
-		time.Sleep(outageHolds)
+		time.Sleep(outageHolds) // fake time
 		f.log = nil
 		f.run()
 		if sent := statusWrites(f); sent != 2 {

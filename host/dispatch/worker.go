@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"time"
 
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
