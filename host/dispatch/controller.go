@@ -262,8 +262,8 @@ func New(config Config, revision *Revision) *Controller {
 func (c *Controller) Revision() *Revision { return c.revision.Load() }
 
 // Swap makes new runs use another revision; runs in progress end on the revision
-// that they began with. Keys keep their place in the queue and their edges. When they run next with other code, their tries are dropped. Every key of
-// keys, which are in order, is added to the queue, spread over time, and then every key
+// that they began with. Keys keep their place in the queue and their edges. When they run
+// next with other code, their tries are dropped. Every key of keys, which are in order, is added to the queue, spread over time, and then every key
 // that is known beside them: its object may not be followed any more, which no event
 // shows, or is gone. Swap must not be called concurrently.
 func (c *Controller) Swap(revision *Revision, keys []object.Key) {

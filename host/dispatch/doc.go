@@ -33,6 +33,7 @@
 //	worker.go        one run, from the key to the key
 //	steps.go         the step of the daemon of the object, before that
 //	call.go          the call of the guest: its request and its result
+//	guestcall.go     one call of the guest, of a run or of anything else
 //	reads.go         what a guest reads during its call, and what it may read
 //	lists.go         what lists ask for, and their pages
 //	access.go        what the service account of the plugin may read, and which changes it may learn of
@@ -54,7 +55,6 @@
 //	scans.go         functions of the controller that find the objects to run
 //	signals.go       what both of these have given for the runs of objects
 //	resolve.go       primaries for what comes from outside
-//	timers.go        runs by the timers of the controller
 //	ownchanges.go    which of these events are the work of the key itself
 //	hooks.go         what capabilities do
 //	state.go         what is remembered of a key between its runs

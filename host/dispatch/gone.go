@@ -202,10 +202,11 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 		return nil
 	}
 	unread := c.refresh(ctx, item.Key, g.state)
+	call := c.newCall(item.revision, item.Key, g.Object)
 	c.mu.Lock()
 	var r, resumed *run
 	if item.revision == c.revision.Load() && slices.Contains(c.goneObjects.byKey[item.Key], g) {
-		r, resumed = c.beginState(item, g.Object, g.state)
+		r, resumed = c.beginState(item, call, g.state)
 		r.gone, r.cleanup = g, g.held
 	}
 	c.mu.Unlock()

@@ -54,12 +54,12 @@ func (g *guestCall) sibling(reads Reads) *guestCall {
 	}
 }
 
-// sandboxCall returns the call for the sandbox. namespace is that of the instance, see [sandbox.Call].
+// sandboxCall returns what the sandbox is asked to do. For namespace see [sandbox.Call].
 func (g *guestCall) sandboxCall(request [][]byte, namespace string, deadline time.Duration) sandbox.Call {
 	return sandbox.Call{Request: request, Namespace: namespace, Now: g.start, Seed: g.seed, Deadline: deadline, Host: g}
 }
 
-// timeout is that of runs and scans, see [abi.Controller].
+// timeout returns how long a run or a scan may take.
 func (g *guestCall) timeout() time.Duration {
 	return time.Duration(g.revision.Controller.Timeout) * time.Millisecond
 }

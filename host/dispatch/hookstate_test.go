@@ -47,7 +47,7 @@ func (f *fixture) runTimed(due []string, next time.Duration, reasons ...abi.Reas
 	f.expectAlarm(next)
 }
 
-// expectTimer checks when the next alarm is due after the last run.
+// expectAlarm checks when the next alarm is due after the last run.
 func (f *fixture) expectAlarm(next time.Duration) {
 	f.t.Helper()
 	if got := f.done[len(f.done)-1].Timer; got != next {

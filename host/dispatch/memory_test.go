@@ -111,7 +111,8 @@ func newManyWidgets(b *testing.B, c abi.Controller) *manyWidgets {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m.c = New(Config{Plugin: "p", Name: "c", Workers: 1, Queue: m.queue, Cache: manyCache{m}, Metrics: testMetrics{&fixture{}}, Logger: hclog.NewNullLogger()},
+	_, hooks := newAlarms()
+	m.c = New(Config{Hooks: []Hooks{hooks}, Plugin: "p", Name: "c", Workers: 1, Queue: m.queue, Cache: manyCache{m}, Metrics: testMetrics{&fixture{}}, Logger: hclog.NewNullLogger()},
 		&Revision{Number: 1, Guest: m, Effects: effects, Controller: c})
 	for i := range manyKeys {
 		o := m.put(widget, fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"team-1","name":"widget-%d","generation":1},"spec":{"x":%d}}`, i, i))

@@ -113,9 +113,8 @@ func (r *run) noOutage() bool {
 	return !from.IsZero() && !time.Now().Before(from)
 }
 
-// nextInternal returns from when on noOutage holds for the next runs, zero for not. A run that
-// has found it to be an outage all the same has sent a request more than its intents need. That
-// is not tried again for outageHolds.
+// nextInternal returns [carried.internal] for the next run. A run that has taken an outage for a refusal
+// has sent one request more than it needs, and has found out by that. For outageHolds no run does it again.
 func (r *run) nextInternal() time.Time {
 	switch now := time.Now(); {
 	case !r.internal:

@@ -50,7 +50,7 @@ type carried struct {
 	memo      []byte
 	previous  *abi.Previous
 	uncertain []abi.Ref // objects that a lost write may have changed: read before the next run
-	internal  time.Time // if a write of the last run was answered with the code 500: see [run.noOutage]
+	internal  time.Time // from when on a write that is answered with the code 500 is no outage; zero: none of the last run was
 	notBefore time.Time // when effects may be performed that were postponed
 	postponed int       // times in a row, without a write in between, that the API server has postponed them
 	repeated  int       // times in a row that a write was postponed whose outcome is not known
@@ -77,6 +77,7 @@ func (c *carried) isEmpty() bool {
 // also nil if the primary was replaced: the event of that change may have come
 // already, and would count as one that the run has seen.
 func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed *run) {
+	call := c.newCall(item.revision, item.Key, primary)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	current, exists := c.Cache.Get(item.Key)
@@ -96,12 +97,12 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 		s = &keyState{uid: uid, wokenByOthers: true, carried: moved}
 		c.keys[item.Key] = s
 	}
-	return c.beginState(item, primary, s)
+	return c.beginState(item, call, s)
 }
 
 // beginState is the part of beginRun that does not depend on whether the primary exists.
 // Controller.mu is held.
-func (c *Controller) beginState(item workItem, primary *object.Object, s *keyState) (r, resumed *run) {
+func (c *Controller) beginState(item workItem, call guestCall, s *keyState) (r, resumed *run) {
 	parked := c.unpark(s)
 	if s.carried == nil {
 		s.carried = &carried{}
@@ -128,7 +129,7 @@ func (c *Controller) beginState(item workItem, primary *object.Object, s *keySta
 	}
 	timed := slices.ContainsFunc(item.Reasons, isTimed)
 	r = &run{
-		guestCall: c.newCall(item.revision, item.Key, primary), item: item.Item, state: s, primary: primary,
+		guestCall: call, item: item.Item, state: s, primary: call.given,
 		own: !s.wokenByOthers && !timed, others: s.wokenByOthers, restores: c.restores,
 	}
 	r.worked, r.hold = r.start, r.addsFinalizer

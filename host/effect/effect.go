@@ -286,8 +286,9 @@ type Target struct {
 	Object *object.Object
 	// Gone is set if the primary does not exist any more: it can own nothing.
 	Gone bool
-	// NoOutage is set if a write of the last run was answered with the code 500, and the API
-	// server has answered a read for this run. Another 500 is then no outage.
+	// NoOutage is set if a write of the last run was answered with the code 500, the API server has
+	// answered a read for this run, and no run of the last minute has found out that it is an outage all
+	// the same. Another 500 is then no outage.
 	NoOutage bool
 	// Cleanup is set beside Gone if the run is the cleanup. What cannot be done for an object that
 	// is gone then ends it: no later run can do it.

@@ -19,13 +19,13 @@ func (t deadlines) Less(i, j int) bool { return t[i].wake.Before(t[j].wake) }
 
 func (t deadlines) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
-	t[i].timerSlot, t[j].timerSlot = i, j
+	t[i].slot, t[j].slot = i, j
 }
 
 // Push implements heap.Interface.
 func (t *deadlines) Push(x any) {
 	e := x.(*entry)
-	e.timerSlot = len(*t)
+	e.slot = len(*t)
 	*t = append(*t, e)
 }
 
@@ -35,7 +35,7 @@ func (t *deadlines) Pop() any {
 	e := old[len(old)-1]
 	old[len(old)-1] = nil
 	*t = old[:len(old)-1]
-	e.timerSlot = -1
+	e.slot = -1
 	return e
 }
 
@@ -44,15 +44,15 @@ func (t *deadlines) Pop() any {
 func (t *deadlines) set(e *entry, wake time.Time) (first bool) {
 	e.wake = wake
 	switch {
-	case wake.IsZero() && e.timerSlot >= 0:
-		heap.Remove(t, e.timerSlot)
+	case wake.IsZero() && e.slot >= 0:
+		heap.Remove(t, e.slot)
 	case wake.IsZero():
-	case e.timerSlot >= 0:
-		heap.Fix(t, e.timerSlot)
+	case e.slot >= 0:
+		heap.Fix(t, e.slot)
 	default:
 		heap.Push(t, e)
 	}
-	return e.timerSlot == 0
+	return e.slot == 0
 }
 
 // update must be called after every change of an entry: it sets its timer, and
@@ -139,9 +139,9 @@ func (q *Queue) expireAll() (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// runTimers is the one goroutine that waits for all deadlines and edges.
-func (q *Queue) runTimers() {
-	defer close(q.timersDone)
+// runDeadlines is the one goroutine that waits for all deadlines and edges.
+func (q *Queue) runDeadlines() {
+	defer close(q.deadlinesDone)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -66,11 +66,11 @@ type entry struct {
 	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
 	spread   time.Time    // when [Queue.AddSpread] makes the key due; zero: not pending
 	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
-	timer    time.Time    // when a timer of the controller or the daemon makes the key due; zero: none, or it is running
+	timer    time.Time    // when the second deadline makes the key due, see [outcome.Next]; zero: none, or it is running
 	next     outcome.Next // what deadline and timer were set for
 
-	wake      time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.deadlines
-	timerSlot int       // index in Queue.deadlines; -1: not there
+	wake time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.deadlines
+	slot int       // index in Queue.deadlines; -1: not there
 
 	// wanted is the lane, an atomic because [priorityQueue] reads it without
 	// Queue.mu. It is set before the entry is added to the workqueue.

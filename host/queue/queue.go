@@ -61,9 +61,9 @@ type Queue struct {
 	groups    map[string]*group // of keys that are held
 	stopped   bool
 
-	rescheduled chan struct{} // capacity 1: the earliest timer has changed
-	stop        chan struct{} // closed when the queue shuts down
-	timersDone  chan struct{} // closed when runTimers has returned
+	rescheduled   chan struct{} // capacity 1: the earliest timer has changed
+	stop          chan struct{} // closed when the queue shuts down
+	deadlinesDone chan struct{} // closed when runDeadlines has returned
 }
 
 // New starts a queue. [Queue.ShutDown] ends its goroutines.
@@ -73,17 +73,17 @@ func New(config Config) *Queue {
 		work: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[*entry]{
 			Name: config.Name, MetricsProvider: config.MetricsProvider, Queue: &priorityQueue[*entry]{},
 		}),
-		keys:        map[Key]*entry{},
-		groups:      map[string]*group{},
-		rescheduled: make(chan struct{}, 1),
-		stop:        make(chan struct{}),
-		timersDone:  make(chan struct{}),
+		keys:          map[Key]*entry{},
+		groups:        map[string]*group{},
+		rescheduled:   make(chan struct{}, 1),
+		stop:          make(chan struct{}),
+		deadlinesDone: make(chan struct{}),
 	}
 	if config.Name != "" && config.MetricsProvider != nil {
 		q.retries = config.MetricsProvider.NewRetriesMetric(config.Name)
 		q.depth = config.MetricsProvider.NewDepthMetric(config.Name)
 	}
-	go q.runTimers()
+	go q.runDeadlines()
 	return q
 }
 
@@ -291,7 +291,7 @@ func (q *Queue) ShutDown() {
 		close(q.stop)
 	}
 	q.mu.Unlock()
-	<-q.timersDone
+	<-q.deadlinesDone
 	q.work.ShutDown()
 }
 
@@ -301,7 +301,7 @@ func (q *Queue) ShutDown() {
 func (q *Queue) entry(key Key) *entry {
 	e := q.keys[key]
 	if e == nil {
-		e = &entry{key: Key{Namespace: unique.Make(key.Namespace).Value(), Name: strings.Clone(key.Name)}, timerSlot: -1}
+		e = &entry{key: Key{Namespace: unique.Make(key.Namespace).Value(), Name: strings.Clone(key.Name)}, slot: -1}
 		q.keys[e.key] = e
 		q.most = max(q.most, len(q.keys))
 	}
