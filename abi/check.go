@@ -1,47 +1,11 @@
 package abi
 
 import (
-	"strconv"
 	"strings"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
-
-// The checks return errors of the same type as the reader, so that every error
-// of a decoder is a [*rawjson.Error]. They have no offsets, because the text has
-// been read already.
-
-// checkLength returns an error if a text is longer than limit bytes.
-func checkLength(path string, length, limit int) error {
-	if length <= limit {
-		return nil
-	}
-	return rawjson.NewError(path, strconv.Itoa(length)+" bytes, the limit is "+strconv.Itoa(limit))
-}
-
-// checkEach returns the first error of check for the entries of a list.
-func checkEach[T any](field string, list []T, check func(T) error) error {
-	for i, v := range list {
-		if err := check(v); err != nil {
-			return rawjson.Within(field+"["+strconv.Itoa(i)+"]", err)
-		}
-	}
-	return nil
-}
-
-// checkDistinct returns an error for the first entry whose name an earlier
-// entry has; field is the member of the entry that holds the name.
-func checkDistinct[T any](list, field string, entries []T, name func(T) string) error {
-	seen := make(map[string]bool, len(entries))
-	return checkEach(list, entries, func(entry T) error {
-		n := name(entry)
-		if seen[n] {
-			return rawjson.Within(field, rawjson.NewError("", rawjson.Quote(n)+" is given twice"))
-		}
-		seen[n] = true
-		return nil
-	})
-}
 
 // ValidName reports whether s is a DNS label (RFC 1123), as the names of
 // plugins and controllers must be.
@@ -93,7 +57,7 @@ func checkReason(s string, limit int) error {
 	case s == "":
 		return rawjson.NewError("reason", "is required: a CamelCase word, such as Succeeded")
 	case len(s) > limit:
-		return checkLength("reason", len(s), limit)
+		return message.CheckLength("reason", len(s), limit)
 	case !consistsOf(s, "_,:") || !letter(s[0]) || strings.ContainsRune(",:", rune(s[len(s)-1])):
 		return rawjson.NewError("reason", rawjson.Quote(s)+" is not a CamelCase word, such as Succeeded")
 	}
@@ -112,7 +76,7 @@ func checkConditionType(s string) error {
 	case s == "":
 		return rawjson.NewError("", "is required")
 	case len(s) > MaxConditionType:
-		return checkLength("", len(s), MaxConditionType)
+		return message.CheckLength("", len(s), MaxConditionType)
 	case !labelName(name) || prefixed && !dnsSubdomain(prefix):
 		return rawjson.NewError("", rawjson.Quote(s)+" is not a condition type, such as Ready or example.com/Ready")
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -18,18 +19,18 @@ func (c *GetCall) check() error { return cmp.Or(c.Ref.check(), checkFields(c.Fie
 func (c *ListCall) check() error {
 	return cmp.Or(
 		Kind{c.APIVersion, c.Kind}.check(),
-		checkLength("namespace", len(c.Namespace), MaxName),
-		checkLength("labelSelector", len(c.LabelSelector), MaxSelector),
+		message.CheckLength("namespace", len(c.Namespace), MaxName),
+		message.CheckLength("labelSelector", len(c.LabelSelector), MaxSelector),
 		rawjson.Within("fieldSelector", checkFieldSelector(c.FieldSelector)),
 		checkFields(c.Fields),
-		checkLength("continue", len(c.Continue), MaxContinue),
+		message.CheckLength("continue", len(c.Continue), MaxContinue),
 		c.OwnedBy.check(),
 	)
 }
 
 func checkFields(fields []string) error {
-	return checkEach("fields", fields, func(field string) error {
-		if err := checkLength("", len(field), MaxFieldPath); err != nil {
+	return message.CheckEach("fields", fields, func(field string) error {
+		if err := message.CheckLength("", len(field), MaxFieldPath); err != nil {
 			return err
 		}
 		return fieldpath.CheckPointer(field)

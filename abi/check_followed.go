@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -11,7 +12,7 @@ import (
 
 // checkAllFollowed checks kinds with selectors. The kinds must be distinct.
 func checkAllFollowed(field string, all []Followed) error {
-	return cmp.Or(checkEach(field, all, Followed.check), checkDistinct(field, "", all, func(w Followed) string { return w.Kind.String() }))
+	return cmp.Or(message.CheckEach(field, all, Followed.check), message.CheckDistinct(field, "", all, func(w Followed) string { return w.Kind.String() }))
 }
 
 // check does not check whether the label selector can be parsed, and whether the
@@ -19,10 +20,10 @@ func checkAllFollowed(field string, all []Followed) error {
 func (w Followed) check() error {
 	return cmp.Or(
 		w.Kind.check(),
-		checkEach("namespaces", w.Namespaces, func(name string) error { return checkName("", name) }),
-		checkDistinct("namespaces", "", w.Namespaces, func(name string) string { return name }),
-		checkLength("labelSelector", len(w.LabelSelector), MaxSelector),
-		checkLength("fieldSelector", len(w.FieldSelector), MaxSelector),
+		message.CheckEach("namespaces", w.Namespaces, func(name string) error { return checkName("", name) }),
+		message.CheckDistinct("namespaces", "", w.Namespaces, func(name string) string { return name }),
+		message.CheckLength("labelSelector", len(w.LabelSelector), MaxSelector),
+		message.CheckLength("fieldSelector", len(w.FieldSelector), MaxSelector),
 		rawjson.Within("fieldSelector", checkFieldSelector(w.FieldSelector)),
 	)
 }
@@ -31,8 +32,8 @@ func (w Followed) check() error {
 // their selectors counts?
 func (c Controller) checkWatches() error {
 	return cmp.Or(
-		checkEach("watches", c.Watches, c.checkWatch),
-		checkDistinct("watches", "", c.Watches, func(w Watch) string {
+		message.CheckEach("watches", c.Watches, c.checkWatch),
+		message.CheckDistinct("watches", "", c.Watches, func(w Watch) string {
 			return strings.TrimSpace(w.Kind.String() + " by " + string(w.By) + " " + w.Key + w.Field)
 		}),
 	)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -17,11 +18,11 @@ func (m *Manifest) check() error {
 	}
 	return cmp.Or(
 		checkName("name", m.Name),
-		checkLength("version", len(m.Version), MaxVersion),
-		checkLength("memoVersion", len(m.MemoVersion), MaxVersion),
-		checkEach("controllers", m.Controllers, Controller.check),
-		checkDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
-		checkEach("controllers", m.Controllers, m.checkFeatures),
+		message.CheckLength("version", len(m.Version), MaxVersion),
+		message.CheckLength("memoVersion", len(m.MemoVersion), MaxVersion),
+		message.CheckEach("controllers", m.Controllers, Controller.check),
+		message.CheckDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
+		message.CheckEach("controllers", m.Controllers, m.checkFeatures),
 		m.checkIndexes(),
 		m.checkConversions(),
 		m.checkPrune(),
@@ -39,7 +40,7 @@ func (m *Manifest) checkPrune() error {
 // checkFeatureNames refuses a plugin that uses a feature that this package does not
 // implement: it could not work on this host.
 func (m *Manifest) checkFeatureNames() error {
-	return checkEach("features", m.Features, func(name string) error {
+	return message.CheckEach("features", m.Features, func(name string) error {
 		if slices.Contains(Features(), name) {
 			return nil
 		}
@@ -55,9 +56,9 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkFeature(m.Features, FeatureIndexes, "indexes", len(c.Indexes) > 0),
 		checkFeature(m.Features, FeatureWatches, "watches", len(c.Watches) > 0),
 		m.checkFollowed("for", c.For),
-		checkEach("owns", c.Owns, m.checkOwned),
-		checkEach("reads", c.Reads, func(w Followed) error { return m.checkFollowed("", w) }),
-		checkEach("watches", c.Watches, func(w Watch) error { return m.checkFollowed("", w.Followed) }),
+		message.CheckEach("owns", c.Owns, m.checkOwned),
+		message.CheckEach("reads", c.Reads, func(w Followed) error { return m.checkFollowed("", w) }),
+		message.CheckEach("watches", c.Watches, func(w Watch) error { return m.checkFollowed("", w.Followed) }),
 		checkFeature(m.Features, FeatureChanges, "changes", c.Changes != ""),
 		checkFeature(m.Features, FeatureChanges, "gone", c.Gone),
 		checkFeature(m.Features, FeatureChildren, "whileDeleting", c.WhileDeleting),
@@ -92,18 +93,18 @@ func (c Controller) check() error {
 		checkAllFollowed("reads", c.Reads),
 		c.checkWatches(),
 		checkKinds("writes", c.Writes),
-		checkEach("indexes", c.Indexes, c.checkIndex),
-		checkDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
+		message.CheckEach("indexes", c.Indexes, c.checkIndex),
+		message.CheckDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
 		c.checkMetadataOnly(),
 		c.checkChanges(),
 		c.checkChildren(),
 		c.checkDaemon(),
-		checkEach("scans", c.Scans, Scan.check),
-		checkDistinct("scans", "name", c.Scans, func(s Scan) string { return s.Name }),
+		message.CheckEach("scans", c.Scans, Scan.check),
+		message.CheckDistinct("scans", "name", c.Scans, func(s Scan) string { return s.Name }),
 		c.checkHTTP(),
 		c.checkReceives(),
-		checkEach("gauges", c.Gauges, c.checkGauge),
-		checkDistinct("gauges", "name", c.Gauges, func(g Gauge) string { return g.Name }),
+		message.CheckEach("gauges", c.Gauges, c.checkGauge),
+		message.CheckDistinct("gauges", "name", c.Gauges, func(g Gauge) string { return g.Name }),
 		c.checkReviews(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
@@ -112,7 +113,7 @@ func (c Controller) check() error {
 
 // checkKinds checks a list of kinds, which must be distinct.
 func checkKinds(field string, kinds []Kind) error {
-	return cmp.Or(checkEach(field, kinds, Kind.check), checkDistinct(field, "", kinds, Kind.String))
+	return cmp.Or(message.CheckEach(field, kinds, Kind.check), message.CheckDistinct(field, "", kinds, Kind.String))
 }
 
 // checkPath checks a required path to a field, such as the example.
@@ -121,7 +122,7 @@ func checkPath(field, path, example string) error {
 		return rawjson.NewError(field, "is required, such as "+example)
 	}
 	_, err := fieldpath.ParsePath(path)
-	return cmp.Or(checkLength(field, len(path), MaxFieldPath), rawjson.Within(field, err))
+	return cmp.Or(message.CheckLength(field, len(path), MaxFieldPath), rawjson.Within(field, err))
 }
 
 func (c Controller) checkChanges() error {
@@ -184,8 +185,8 @@ func (c Conditions) checkSummaries() error {
 		later = append(later, s.Target)
 	}
 	return cmp.Or(
-		checkDistinct("summaries", "target", c.Summaries, func(s Summary) string { return s.Target }),
-		checkEach("summaries", c.Summaries, func(s Summary) error {
+		message.CheckDistinct("summaries", "target", c.Summaries, func(s Summary) string { return s.Target }),
+		message.CheckEach("summaries", c.Summaries, func(s Summary) error {
 			err := s.check(later)
 			later = later[:len(later)-1]
 			return err
@@ -207,7 +208,7 @@ func (s Summary) check(later []string) error {
 	return cmp.Or(
 		rawjson.Within("target", checkTarget(s.Target)),
 		checkTypes("summarized", s.Summarized),
-		checkEach("summarized", s.Summarized, func(t string) error { return checkEarlier(t, later) }),
+		message.CheckEach("summarized", s.Summarized, func(t string) error { return checkEarlier(t, later) }),
 		checkTypes("negativePolarity", s.NegativePolarity),
 		checkPolarity(s.NegativePolarity, "not in summarized", s.Summarized),
 	)
@@ -236,8 +237,8 @@ func checkTarget(t string) error {
 // checkTypes checks a list of condition types, which must be distinct.
 func checkTypes(field string, types []string) error {
 	return cmp.Or(
-		checkEach(field, types, checkConditionType),
-		checkDistinct(field, "", types, func(t string) string { return t }),
+		message.CheckEach(field, types, checkConditionType),
+		message.CheckDistinct(field, "", types, func(t string) string { return t }),
 	)
 }
 
@@ -245,7 +246,7 @@ func checkTypes(field string, types []string) error {
 // It is misspelt: its polarity would have no effect.
 func checkPolarity(negative []string, missing string, others ...[]string) error {
 	known := slices.Concat(append(others, []string{conditionReconciling, conditionStalled})...)
-	return checkEach("negativePolarity", negative, func(t string) error {
+	return message.CheckEach("negativePolarity", negative, func(t string) error {
 		if slices.Contains(known, t) {
 			return nil
 		}

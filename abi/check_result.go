@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -17,15 +18,15 @@ func (out *Result) check(intents int) error {
 	return cmp.Or(
 		out.checkOutcome(),
 		out.checkIntents(intents),
-		checkLength("memo", len(out.Memo), MaxMemo),
-		checkLength("progress", len(out.Progress), MaxProgress),
-		checkEach("conditions", out.Conditions, Condition.check),
-		checkEach("apply", out.Apply, Apply.check),
-		checkEach("release", out.Release, Ref.check),
-		checkEach("delete", out.Delete, Delete.check),
-		checkEach("groups", out.Groups, Group.check),
-		checkDistinct("groups", "name", out.Groups, func(g Group) string { return g.Name }),
-		checkEach("events", out.Events, Event.check),
+		message.CheckLength("memo", len(out.Memo), MaxMemo),
+		message.CheckLength("progress", len(out.Progress), MaxProgress),
+		message.CheckEach("conditions", out.Conditions, Condition.check),
+		message.CheckEach("apply", out.Apply, Apply.check),
+		message.CheckEach("release", out.Release, Ref.check),
+		message.CheckEach("delete", out.Delete, Delete.check),
+		message.CheckEach("groups", out.Groups, Group.check),
+		message.CheckDistinct("groups", "name", out.Groups, func(g Group) string { return g.Name }),
+		message.CheckEach("events", out.Events, Event.check),
 		rawjson.Within("patch", checkPatch(out.Patch)),
 	)
 }
@@ -120,9 +121,9 @@ func (ref Ref) checkName() error {
 		return rawjson.NewError("name", "is required")
 	}
 	return cmp.Or(
-		checkLength("name", len(ref.Name), MaxName),
-		checkLength("namespace", len(ref.Namespace), MaxName),
-		checkLength("uid", len(ref.UID), MaxName),
+		message.CheckLength("name", len(ref.Name), MaxName),
+		message.CheckLength("namespace", len(ref.Namespace), MaxName),
+		message.CheckLength("uid", len(ref.UID), MaxName),
 	)
 }
 

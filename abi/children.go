@@ -2,9 +2,9 @@ package abi
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -68,30 +68,17 @@ type Group struct {
 	Condition string
 }
 
-func (d *Delete) fields(f *fields) {
+func (d *Delete) fields(f *message.Fields) {
 	d.Ref.fields(f)
-	f.text("propagation", (*string)(&d.Propagation))
-	f.optional("gracePeriodSeconds", &d.GracePeriodSeconds)
-	f.text("resourceVersion", &d.ResourceVersion)
-	f.text("group", &d.Group)
+	f.Text("propagation", (*string)(&d.Propagation))
+	f.Optional("gracePeriodSeconds", &d.GracePeriodSeconds)
+	f.Text("resourceVersion", &d.ResourceVersion)
+	f.Text("group", &d.Group)
 }
 
-func (g *Group) fields(f *fields) {
-	f.required("name", &g.Name)
-	f.text("condition", &g.Condition)
-}
-
-// optional is a natural number whose absence is not 0. nil is absent.
-func (f *fields) optional(name string, n **int64) {
-	if f.reads(name) {
-		*n = nil
-		if !f.r.Null() {
-			seconds := f.natural(math.MaxInt64, "9223372036854775807")
-			*n = &seconds
-		}
-	} else if f.writes(name, *n != nil) {
-		f.w.Int(**n)
-	}
+func (g *Group) fields(f *message.Fields) {
+	f.Required("name", &g.Name)
+	f.Text("condition", &g.Condition)
 }
 
 // check refuses what [ListCall.OwnedBy] cannot be.
@@ -106,7 +93,7 @@ func (d Delete) check() error {
 	if d.Propagation != "" && d.Propagation != PropagationBackground && d.Propagation != PropagationForeground && d.Propagation != PropagationOrphan {
 		return rawjson.NewError("propagation", rawjson.Quote(string(d.Propagation))+" is not one of Background, Foreground, Orphan")
 	}
-	return cmp.Or(d.Ref.check(), checkLength("resourceVersion", len(d.ResourceVersion), MaxName), checkGroup(d.Group))
+	return cmp.Or(d.Ref.check(), message.CheckLength("resourceVersion", len(d.ResourceVersion), MaxName), checkGroup(d.Group))
 }
 
 // checkGroup checks the name of a group, which an intent need not have.

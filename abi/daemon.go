@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -61,7 +62,7 @@ type DaemonWait struct {
 // EncodeDaemonRequestParts returns the text of the request of a step in parts, as
 // [EncodeRequestParts] does.
 func EncodeDaemonRequestParts(q *DaemonRequest) [][]byte {
-	return withObject(encode(len(q.State)+len(q.Config)+256, q.fieldsBeforeObject), q.Object)
+	return withObject(message.Encode(len(q.State)+len(q.Config)+256, q.fieldsBeforeObject), q.Object)
 }
 
 // EncodeDaemonRequest returns the text of the request of a step.
@@ -71,16 +72,17 @@ func EncodeDaemonRequest(q *DaemonRequest) []byte {
 
 // DecodeDaemonRequest decodes the request of a step.
 func DecodeDaemonRequest(data []byte) (*DaemonRequest, error) {
-	q, f := &DaemonRequest{}, &fields{r: rawjson.NewReader(data)}
-	f.value(func(f *fields) {
+	q := &DaemonRequest{}
+	return message.Checked(q, message.Decode(data, func(f *message.Fields) {
 		q.fieldsBeforeObject(f)
-		f.raw("object", &q.Object)
-	})
-	return checked(q, f.r.End(), nil)
+		f.Raw("object", &q.Object)
+	}), nil)
 }
 
 // EncodeDaemonResult returns the text that a step writes.
-func EncodeDaemonResult(out *DaemonResult) []byte { return encode(len(out.State)+128, out.fields) }
+func EncodeDaemonResult(out *DaemonResult) []byte {
+	return message.Encode(len(out.State)+128, out.fields)
+}
 
 // DecodeDaemonResult decodes and checks what a step has written. Every error is a
 // [*rawjson.Error] and of class abi. The result does not alias data: State and Signals outlive the
@@ -91,8 +93,8 @@ func DecodeDaemonResult(data []byte) (*DaemonResult, error) {
 	if len(data) == 0 {
 		return out, nil
 	}
-	err := decodeStrict(data, out.fields)
-	if out, err = checked(out, err, out.check); err != nil {
+	err := message.DecodeStrict(data, out.fields)
+	if out, err = message.Checked(out, err, out.check); err != nil {
 		return nil, err
 	}
 	out.State = bytes.Clone(out.State)
@@ -105,33 +107,33 @@ func DecodeDaemonResult(data []byte) (*DaemonResult, error) {
 	return out, nil
 }
 
-func (d *Daemon) fields(f *fields) {
-	f.text("labelSelector", &d.LabelSelector)
-	f.duration("timeout", &d.Timeout)
-	f.duration("grace", &d.Grace)
+func (d *Daemon) fields(f *message.Fields) {
+	f.Text("labelSelector", &d.LabelSelector)
+	f.Duration("timeout", &d.Timeout)
+	f.Duration("grace", &d.Grace)
 }
 
-func (q *DaemonRequest) fieldsBeforeObject(f *fields) {
-	f.required("controller", &q.Controller)
-	texts(f, "events", math.MaxInt, &q.Events)
-	f.raw("state", &q.State)
-	f.time("now", &q.Now)
-	f.seed("seed", &q.Seed)
-	f.raw("config", &q.Config)
+func (q *DaemonRequest) fieldsBeforeObject(f *message.Fields) {
+	f.Required("controller", &q.Controller)
+	message.Texts(f, "events", math.MaxInt, &q.Events)
+	f.Raw("state", &q.State)
+	f.Time("now", &q.Now)
+	f.Seed("seed", &q.Seed)
+	f.Raw("config", &q.Config)
 }
 
-func (out *DaemonResult) fields(f *fields) {
-	f.object("wait", out.Wait != DaemonWait{}, out.Wait.fields)
-	f.boolean("end", &out.End)
-	f.raws("signals", MaxSignals, &out.Signals)
-	f.raw("state", &out.State)
-	pointer(f, "error", &out.Error, (*Failure).fields)
+func (out *DaemonResult) fields(f *message.Fields) {
+	f.Object("wait", out.Wait != DaemonWait{}, out.Wait.fields)
+	f.Bool("end", &out.End)
+	f.Raws("signals", MaxSignals, &out.Signals)
+	f.Raw("state", &out.State)
+	message.Pointer(f, "error", &out.Error, (*Failure).fields)
 }
 
-func (w *DaemonWait) fields(f *fields) {
-	f.duration("after", &w.After)
-	f.boolean("object", &w.Object)
-	f.boolean("reads", &w.Reads)
+func (w *DaemonWait) fields(f *message.Fields) {
+	f.Duration("after", &w.After)
+	f.Bool("object", &w.Object)
+	f.Bool("reads", &w.Reads)
 }
 
 func (out *DaemonResult) check() error {
@@ -139,8 +141,8 @@ func (out *DaemonResult) check() error {
 		out.Error.Message = rawjson.Truncate(out.Error.Message, MaxErrorMessage)
 	}
 	return cmp.Or(
-		checkEach("signals", out.Signals, func(s []byte) error { return checkLength("", len(s), MaxSignal) }),
-		checkLength("state", len(out.State), MaxDaemonState),
+		message.CheckEach("signals", out.Signals, func(s []byte) error { return message.CheckLength("", len(s), MaxSignal) }),
+		message.CheckLength("state", len(out.State), MaxDaemonState),
 	)
 }
 
@@ -152,5 +154,5 @@ func (c Controller) checkDaemon() error {
 	if !c.Finalizer {
 		return rawjson.NewError("daemon", "needs finalizer: the object stays until its daemon has been stopped")
 	}
-	return rawjson.Within("daemon", checkLength("labelSelector", len(c.Daemon.LabelSelector), MaxSelector))
+	return rawjson.Within("daemon", message.CheckLength("labelSelector", len(c.Daemon.LabelSelector), MaxSelector))
 }

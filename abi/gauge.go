@@ -3,6 +3,7 @@ package abi
 import (
 	"cmp"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -14,9 +15,9 @@ type Gauge struct {
 	Field string // a path such as status.phase, see [fieldpath.Path]
 }
 
-func (g *Gauge) fields(f *fields) {
-	f.required("name", &g.Name)
-	f.required("field", &g.Field)
+func (g *Gauge) fields(f *message.Fields) {
+	f.Required("name", &g.Name)
+	f.Required("field", &g.Field)
 }
 
 // checkGauge refuses what would publish the content of credentials: the values of a gauge are in

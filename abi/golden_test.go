@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// message is one type of message with its codec, for tests over all of them.
-type message struct {
+// messageType is one type of message with its codec, for tests over all of them.
+type messageType struct {
 	name    string // of the golden file
 	sample  any
 	encoded func() []byte
@@ -23,8 +23,8 @@ type message struct {
 	encode  func(any) []byte
 }
 
-func of[T any](name string, sample *T, encode func(*T) []byte, decode func([]byte) (*T, error)) message {
-	return message{
+func of[T any](name string, sample *T, encode func(*T) []byte, decode func([]byte) (*T, error)) messageType {
+	return messageType{
 		name: name, sample: sample,
 		encoded: func() []byte { return encode(sample) },
 		decode: func(data []byte) (any, error) {
@@ -38,8 +38,8 @@ func of[T any](name string, sample *T, encode func(*T) []byte, decode func([]byt
 	}
 }
 
-func messages() []message {
-	return []message{
+func messages() []messageType {
+	return []messageType{
 		of("manifest_minimal", minimalManifest(), EncodeManifest, DecodeManifest),
 		of("manifest", fullManifest(), EncodeManifest, DecodeManifest),
 		of("request_minimal", minimalRequest(), EncodeRequest, DecodeRequest),

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -21,7 +22,7 @@ func checkHost(host string) error {
 	if host == "" {
 		return rawjson.NewError("host", "is required: a name or an address, with a port unless it is that of the scheme, such as api.example.com; or *")
 	}
-	if err := checkLength("host", len(host), MaxHTTPHost); err != nil {
+	if err := message.CheckLength("host", len(host), MaxHTTPHost); err != nil {
 		return err
 	}
 	if host != "*" && !isHost(host) {

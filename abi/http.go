@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -59,7 +60,9 @@ const (
 const httpSeparator = 0
 
 // EncodeHTTPCall returns the message of the capability http.
-func EncodeHTTPCall(c *HTTPCall) []byte { return withBody(encode(256+len(c.Body), c.fields), c.Body) }
+func EncodeHTTPCall(c *HTTPCall) []byte {
+	return withBody(message.Encode(256+len(c.Body), c.fields), c.Body)
+}
 
 // DecodeHTTPCall decodes and checks the message of the capability http. The host returns
 // [CodeInvalid] to the guest if there is an error. Body aliases data.
@@ -67,18 +70,19 @@ func DecodeHTTPCall(data []byte) (*HTTPCall, error) {
 	c := &HTTPCall{}
 	text, body := cutBody(data)
 	c.Body = body
-	return checked(c, decodeCall(text, c.fields), c.check)
+	return message.Checked(c, decodeCall(text, c.fields), c.check)
 }
 
 // EncodeHTTPReply returns the reply to http.
-func EncodeHTTPReply(r *HTTPReply) []byte { return withBody(encode(512+len(r.Body), r.fields), r.Body) }
+func EncodeHTTPReply(r *HTTPReply) []byte {
+	return withBody(message.Encode(512+len(r.Body), r.fields), r.Body)
+}
 
 // DecodeHTTPReply decodes the reply to http. Body aliases data.
 func DecodeHTTPReply(data []byte) (*HTTPReply, error) {
 	text, body := cutBody(data)
-	r, f := &HTTPReply{Body: body}, &fields{r: rawjson.NewReader(text)}
-	f.value(r.fields)
-	return checked(r, f.r.End(), nil)
+	r := &HTTPReply{Body: body}
+	return message.Checked(r, message.Decode(text, r.fields), nil)
 }
 
 func withBody(text, body []byte) []byte {
@@ -95,28 +99,28 @@ func cutBody(data []byte) (text, body []byte) {
 	return text, body
 }
 
-func (h *HTTPHost) fields(f *fields) {
-	f.required("host", &h.Host)
-	texts(f, "methods", MaxHTTPMethods, &h.Methods)
+func (h *HTTPHost) fields(f *message.Fields) {
+	f.Required("host", &h.Host)
+	message.Texts(f, "methods", MaxHTTPMethods, &h.Methods)
 }
 
-func (c *HTTPCall) fields(f *fields) {
-	f.text("method", &c.Method)
-	f.required("url", &c.URL)
-	objects(f, "headers", MaxHTTPHeaders, &c.Headers, (*HTTPHeader).fields)
-	f.duration("timeout", &c.Timeout)
+func (c *HTTPCall) fields(f *message.Fields) {
+	f.Text("method", &c.Method)
+	f.Required("url", &c.URL)
+	message.Objects(f, "headers", MaxHTTPHeaders, &c.Headers, (*HTTPHeader).fields)
+	f.Duration("timeout", &c.Timeout)
 }
 
-func (h *HTTPHeader) fields(f *fields) {
-	f.required("name", &h.Name)
-	f.text("value", &h.Value)
+func (h *HTTPHeader) fields(f *message.Fields) {
+	f.Required("name", &h.Name)
+	f.Text("value", &h.Value)
 }
 
-func (r *HTTPReply) fields(f *fields) {
-	f.count("status", &r.Status)
-	f.text("url", &r.URL)
-	objects(f, "headers", math.MaxInt, &r.Headers, (*HTTPHeader).fields)
-	pointer(f, "error", &r.Error, (*Failure).fields)
+func (r *HTTPReply) fields(f *message.Fields) {
+	f.Count("status", &r.Status)
+	f.Text("url", &r.URL)
+	message.Objects(f, "headers", math.MaxInt, &r.Headers, (*HTTPHeader).fields)
+	message.Pointer(f, "error", &r.Error, (*Failure).fields)
 }
 
 // check checks what does not depend on the manifest and the policy. Whether the URL is one is
@@ -131,9 +135,9 @@ func (c *HTTPCall) check() error {
 		}
 	}
 	return cmp.Or(
-		checkLength("body", len(c.Body), MaxHTTPBody),
-		checkLength("url", len(c.URL), MaxHTTPURL),
-		checkEach("headers", c.Headers, HTTPHeader.check),
+		message.CheckLength("body", len(c.Body), MaxHTTPBody),
+		message.CheckLength("url", len(c.URL), MaxHTTPURL),
+		message.CheckEach("headers", c.Headers, HTTPHeader.check),
 	)
 }
 
@@ -146,7 +150,7 @@ func (h HTTPHeader) check() error {
 			return rawjson.NewError("value", "of "+h.Name+" has a control character") // without it: it may be a credential
 		}
 	}
-	return cmp.Or(checkLength("name", len(h.Name), MaxName), checkLength("value", len(h.Value), MaxHTTPHeader))
+	return cmp.Or(message.CheckLength("name", len(h.Name), MaxName), message.CheckLength("value", len(h.Value), MaxHTTPHeader))
 }
 
 // CheckMethod refuses what is no method that a request can have. CONNECT would open a tunnel, and an
@@ -163,15 +167,15 @@ func CheckMethod(method string) error {
 	case "CONNECT", "TRACE":
 		return rawjson.NewError("", method+" is not supported: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")
 	}
-	return checkLength("", len(method), MaxHTTPMethod)
+	return message.CheckLength("", len(method), MaxHTTPMethod)
 }
 
 // check refuses what no URL can have as its host.
 func (h HTTPHost) check() error {
 	return cmp.Or(
 		checkHost(h.Host),
-		checkEach("methods", h.Methods, CheckMethod),
-		checkDistinct("methods", "", h.Methods, func(m string) string { return m }),
+		message.CheckEach("methods", h.Methods, CheckMethod),
+		message.CheckDistinct("methods", "", h.Methods, func(m string) string { return m }),
 	)
 }
 
@@ -196,7 +200,7 @@ func (m *Manifest) UsesHTTP() bool {
 // be?
 func (c Controller) checkHTTP() error {
 	return cmp.Or(
-		checkEach("http", c.HTTP, HTTPHost.check),
-		checkDistinct("http", "host", c.HTTP, func(h HTTPHost) string { return h.Host }),
+		message.CheckEach("http", c.HTTP, HTTPHost.check),
+		message.CheckDistinct("http", "host", c.HTTP, func(h HTTPHost) string { return h.Host }),
 	)
 }

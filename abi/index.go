@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -62,7 +63,7 @@ type IndexItem struct {
 // EncodeIndexRequestParts returns the text of a request of [ExportIndex] in parts, as
 // [EncodeRequestParts] does.
 func EncodeIndexRequestParts(q *IndexRequest) [][]byte {
-	return withObject(encode(len(q.Config)+64, q.fieldsBeforeObject), q.Object)
+	return withObject(message.Encode(len(q.Config)+64, q.fieldsBeforeObject), q.Object)
 }
 
 // EncodeIndexRequest returns the text of a request of [ExportIndex].
@@ -70,79 +71,77 @@ func EncodeIndexRequest(q *IndexRequest) []byte { return bytes.Join(EncodeIndexR
 
 // DecodeIndexRequest decodes a request of [ExportIndex].
 func DecodeIndexRequest(data []byte) (*IndexRequest, error) {
-	q, f := &IndexRequest{}, &fields{r: rawjson.NewReader(data)}
-	f.value(func(f *fields) {
+	q := &IndexRequest{}
+	return message.Checked(q, message.Decode(data, func(f *message.Fields) {
 		q.fieldsBeforeObject(f)
-		f.raw("object", &q.Object)
-	})
-	return checked(q, f.r.End(), nil)
+		f.Raw("object", &q.Object)
+	}), nil)
 }
 
 // EncodeIndexResult returns the text that [ExportIndex] writes.
-func EncodeIndexResult(out *IndexResult) []byte { return encode(256, out.fields) }
+func EncodeIndexResult(out *IndexResult) []byte { return message.Encode(256, out.fields) }
 
 // DecodeIndexResult decodes and checks what [ExportIndex] has written. Every error is a
 // [*rawjson.Error] and of class abi.
 func DecodeIndexResult(data []byte) (*IndexResult, error) {
 	out := &IndexResult{}
-	return checked(out, decodeStrict(data, out.fields), out.check)
+	return message.Checked(out, message.DecodeStrict(data, out.fields), out.check)
 }
 
 // EncodeIndexGetCall returns the message of the capability index_get.
-func EncodeIndexGetCall(c *IndexGetCall) []byte { return encode(128, c.fields) }
+func EncodeIndexGetCall(c *IndexGetCall) []byte { return message.Encode(128, c.fields) }
 
 // DecodeIndexGetCall decodes and checks the message of the capability index_get. The host
 // returns [CodeInvalid] to the guest if there is an error.
 func DecodeIndexGetCall(data []byte) (*IndexGetCall, error) {
 	c := &IndexGetCall{}
-	return checked(c, decodeCall(data, c.fields), c.check)
+	return message.Checked(c, decodeCall(data, c.fields), c.check)
 }
 
 // EncodeIndexReply returns the text of a reply to index_get.
-func EncodeIndexReply(r *IndexReply) []byte { return encode(256, r.fields) }
+func EncodeIndexReply(r *IndexReply) []byte { return message.Encode(256, r.fields) }
 
 // DecodeIndexReply decodes the reply to index_get.
 func DecodeIndexReply(data []byte) (*IndexReply, error) {
-	r, f := &IndexReply{}, &fields{r: rawjson.NewReader(data)}
-	f.value(r.fields)
-	return checked(r, f.r.End(), nil)
+	r := &IndexReply{}
+	return message.Checked(r, message.Decode(data, r.fields), nil)
 }
 
-func (x *Index) fields(f *fields) {
-	f.required("name", &x.Name)
-	f.object("kind", true, x.Kind.fields)
-	f.text("field", &x.Field)
+func (x *Index) fields(f *message.Fields) {
+	f.Required("name", &x.Name)
+	f.Object("kind", true, x.Kind.fields)
+	f.Text("field", &x.Field)
 }
 
-func (q *IndexRequest) fieldsBeforeObject(f *fields) {
-	f.required("index", &q.Index)
-	f.raw("config", &q.Config)
+func (q *IndexRequest) fieldsBeforeObject(f *message.Fields) {
+	f.Required("index", &q.Index)
+	f.Raw("config", &q.Config)
 }
 
-func (out *IndexResult) fields(f *fields) {
-	objects(f, "entries", MaxIndexEntries, &out.Entries, (*IndexEntry).fields)
-	f.text("message", &out.Message)
+func (out *IndexResult) fields(f *message.Fields) {
+	message.Objects(f, "entries", MaxIndexEntries, &out.Entries, (*IndexEntry).fields)
+	f.Text("message", &out.Message)
 }
 
-func (e *IndexEntry) fields(f *fields) {
-	f.required("key", &e.Key)
-	f.raw("value", &e.Value)
+func (e *IndexEntry) fields(f *message.Fields) {
+	f.Required("key", &e.Key)
+	f.Raw("value", &e.Value)
 }
 
-func (c *IndexGetCall) fields(f *fields) {
-	f.required("index", &c.Index)
-	f.required("key", &c.Key)
-	f.text("namespace", &c.Namespace)
+func (c *IndexGetCall) fields(f *message.Fields) {
+	f.Required("index", &c.Index)
+	f.Required("key", &c.Key)
+	f.Text("namespace", &c.Namespace)
 }
 
-func (r *IndexReply) fields(f *fields) {
-	objects(f, "items", math.MaxInt, &r.Items, (*IndexItem).fields)
+func (r *IndexReply) fields(f *message.Fields) {
+	message.Objects(f, "items", math.MaxInt, &r.Items, (*IndexItem).fields)
 }
 
-func (i *IndexItem) fields(f *fields) {
-	f.text("namespace", &i.Namespace)
-	f.required("name", &i.Name)
-	f.raw("value", &i.Value)
+func (i *IndexItem) fields(f *message.Fields) {
+	f.Text("namespace", &i.Namespace)
+	f.Required("name", &i.Name)
+	f.Raw("value", &i.Value)
 }
 
 // checkIndex returns an error for an index of a kind that is not read: no list could
@@ -178,9 +177,9 @@ func (m *Manifest) checkIndexes() error {
 		}
 		return rawjson.NewError("", rawjson.Quote(kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes and gauges in this plugin")
 	}
-	return checkEach("controllers", m.Controllers, func(c Controller) error {
+	return message.CheckEach("controllers", m.Controllers, func(c Controller) error {
 		return cmp.Or(
-			checkEach("indexes", c.Indexes, func(x Index) error {
+			message.CheckEach("indexes", c.Indexes, func(x Index) error {
 				if x.Field != "" {
 					return add(x.Kind, x.Field)
 				}
@@ -190,7 +189,7 @@ func (m *Manifest) checkIndexes() error {
 				kinds[x.Name] = x.Kind
 				return add(x.Kind, " "+x.Name) // no field has a space
 			}),
-			checkEach("gauges", c.Gauges, func(g Gauge) error { return add(c.For.Kind, g.Field) }),
+			message.CheckEach("gauges", c.Gauges, func(g Gauge) error { return add(c.For.Kind, g.Field) }),
 		)
 	})
 }
@@ -219,7 +218,7 @@ func (c *Controller) IndexByKeys(name string) (x Index, ok bool) {
 func (out *IndexResult) check() error {
 	out.Message = rawjson.Truncate(out.Message, MaxErrorMessage)
 	seen := make(map[string]bool, len(out.Entries))
-	return checkEach("entries", out.Entries, func(e IndexEntry) error {
+	return message.CheckEach("entries", out.Entries, func(e IndexEntry) error {
 		if seen[e.Key] {
 			return rawjson.NewError("key", "is given twice") // without the key, which may be of a Secret
 		}
@@ -229,16 +228,16 @@ func (out *IndexResult) check() error {
 }
 
 func (e IndexEntry) check() error {
-	return cmp.Or(checkIndexKey(e.Key), checkLength("value", len(e.Value), MaxIndexValue))
+	return cmp.Or(checkIndexKey(e.Key), message.CheckLength("value", len(e.Value), MaxIndexValue))
 }
 
 func (c *IndexGetCall) check() error {
-	return cmp.Or(checkName("index", c.Index), checkIndexKey(c.Key), checkLength("namespace", len(c.Namespace), MaxName))
+	return cmp.Or(checkName("index", c.Index), checkIndexKey(c.Key), message.CheckLength("namespace", len(c.Namespace), MaxName))
 }
 
 func checkIndexKey(key string) error {
 	if key == "" {
 		return rawjson.NewError("key", "is required")
 	}
-	return checkLength("key", len(key), MaxIndexKey)
+	return message.CheckLength("key", len(key), MaxIndexKey)
 }

@@ -1,6 +1,9 @@
 package abi
 
-import "github.com/thole-dev/thole/abi/rawjson"
+import (
+	"github.com/thole-dev/thole/abi/message"
+	"github.com/thole-dev/thole/abi/rawjson"
+)
 
 // A reply to a [ListCall] has no other bytes than ListReplyOpen, the objects with
 // ListReplySeparator between two of them, and what [ListReplyClose] returns. So a host
@@ -50,5 +53,5 @@ func DecodeListReply(data []byte) (*ListReply, error) {
 			reply.Continue = r.String()
 		}
 	})
-	return checked(reply, r.End(), nil)
+	return message.Checked(reply, r.End(), nil)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -30,21 +31,21 @@ func (c *Controller) IsSignalled() bool {
 	return c.Daemon != nil || len(c.Scans) > 0 || len(c.Receives) > 0
 }
 
-func (r *Receive) fields(f *fields) {
-	f.text("type", &r.Type)
-	f.text("dataSchema", &r.DataSchema)
-	pointer(f, "resolve", &r.Resolve, (*Resolve).fields)
+func (r *Receive) fields(f *message.Fields) {
+	f.Text("type", &r.Type)
+	f.Text("dataSchema", &r.DataSchema)
+	message.Pointer(f, "resolve", &r.Resolve, (*Resolve).fields)
 }
 
-func (r *Resolve) fields(f *fields) {
-	f.required("index", &r.Index)
-	f.required("from", &r.From)
+func (r *Resolve) fields(f *message.Fields) {
+	f.Required("index", &r.Index)
+	f.Required("from", &r.From)
 }
 
 func (c Controller) checkReceives() error {
 	return cmp.Or(
-		checkEach("receives", c.Receives, c.checkReceive),
-		checkDistinct("receives", "", c.Receives, func(r Receive) string { return r.Type + " " + r.DataSchema }),
+		message.CheckEach("receives", c.Receives, c.checkReceive),
+		message.CheckDistinct("receives", "", c.Receives, func(r Receive) string { return r.Type + " " + r.DataSchema }),
 	)
 }
 
@@ -53,8 +54,8 @@ func (c Controller) checkReceive(r Receive) error {
 		return rawjson.NewError("", "has neither type nor dataSchema: name the events by at least one of them")
 	}
 	return cmp.Or(
-		checkLength("type", len(r.Type), MaxEventType),
-		checkLength("dataSchema", len(r.DataSchema), MaxEventType),
+		message.CheckLength("type", len(r.Type), MaxEventType),
+		message.CheckLength("dataSchema", len(r.DataSchema), MaxEventType),
 		rawjson.Within("resolve", c.checkResolve(r.Resolve)),
 	)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -83,7 +84,7 @@ type ConvertResult struct {
 // EncodeReviewRequestParts returns the text of the request of a review in parts, as
 // [EncodeRequestParts] does.
 func EncodeReviewRequestParts(q *ReviewRequest) [][]byte {
-	return withObject(encode(len(q.Old)+len(q.Config)+512, q.fieldsBeforeObject), q.Object)
+	return withObject(message.Encode(len(q.Old)+len(q.Config)+512, q.fieldsBeforeObject), q.Object)
 }
 
 // EncodeReviewRequest returns the text of the request of a review.
@@ -93,16 +94,17 @@ func EncodeReviewRequest(q *ReviewRequest) []byte {
 
 // DecodeReviewRequest decodes the request of a review.
 func DecodeReviewRequest(data []byte) (*ReviewRequest, error) {
-	q, f := &ReviewRequest{}, &fields{r: rawjson.NewReader(data)}
-	f.value(func(f *fields) {
+	q := &ReviewRequest{}
+	return message.Checked(q, message.Decode(data, func(f *message.Fields) {
 		q.fieldsBeforeObject(f)
-		f.raw("object", &q.Object)
-	})
-	return checked(q, f.r.End(), nil)
+		f.Raw("object", &q.Object)
+	}), nil)
 }
 
 // EncodeReviewResult returns the text that a review writes.
-func EncodeReviewResult(out *ReviewResult) []byte { return encode(len(out.Object)+256, out.fields) }
+func EncodeReviewResult(out *ReviewResult) []byte {
+	return message.Encode(len(out.Object)+256, out.fields)
+}
 
 // DecodeMutateResult decodes and checks what [ExportMutate] has written. Every error is a
 // [*rawjson.Error] and of class abi. Empty data is an empty result: a guest that fails need not
@@ -112,7 +114,7 @@ func DecodeMutateResult(data []byte) (*ReviewResult, error) {
 	if len(data) == 0 {
 		return out, nil
 	}
-	return checked(out, decodeStrict(data, out.fields), out.check)
+	return message.Checked(out, message.DecodeStrict(data, out.fields), out.check)
 }
 
 // DecodeValidateResult is [DecodeMutateResult] for [ExportValidate], which cannot change the
@@ -128,7 +130,7 @@ func DecodeValidateResult(data []byte) (*ReviewResult, error) {
 // EncodeConvertRequestParts returns the text of the request of a conversion in parts, as
 // [EncodeRequestParts] does.
 func EncodeConvertRequestParts(q *ConvertRequest) [][]byte {
-	return withObject(encode(len(q.Config)+256, q.fieldsBeforeObject), q.Object)
+	return withObject(message.Encode(len(q.Config)+256, q.fieldsBeforeObject), q.Object)
 }
 
 // EncodeConvertRequest returns the text of the request of a conversion.
@@ -138,16 +140,17 @@ func EncodeConvertRequest(q *ConvertRequest) []byte {
 
 // DecodeConvertRequest decodes the request of a conversion.
 func DecodeConvertRequest(data []byte) (*ConvertRequest, error) {
-	q, f := &ConvertRequest{}, &fields{r: rawjson.NewReader(data)}
-	f.value(func(f *fields) {
+	q := &ConvertRequest{}
+	return message.Checked(q, message.Decode(data, func(f *message.Fields) {
 		q.fieldsBeforeObject(f)
-		f.raw("object", &q.Object)
-	})
-	return checked(q, f.r.End(), nil)
+		f.Raw("object", &q.Object)
+	}), nil)
 }
 
 // EncodeConvertResult returns the text that a conversion writes.
-func EncodeConvertResult(out *ConvertResult) []byte { return encode(len(out.Object)+64, out.fields) }
+func EncodeConvertResult(out *ConvertResult) []byte {
+	return message.Encode(len(out.Object)+64, out.fields)
+}
 
 // DecodeConvertResult decodes and checks what [ExportConvert] has written, without the request: see
 // [ConvertRequest.CheckResult]. Every error is a [*rawjson.Error] and of class abi. Empty data is
@@ -157,57 +160,57 @@ func DecodeConvertResult(data []byte) (*ConvertResult, error) {
 	if len(data) == 0 {
 		return out, nil
 	}
-	return checked(out, decodeStrict(data, out.fields), func() error {
+	return message.Checked(out, message.DecodeStrict(data, out.fields), func() error {
 		truncateMessage(out.Error)
 		return nil
 	})
 }
 
-func (q *ReviewRequest) fieldsBeforeObject(f *fields) {
-	f.required("controller", &q.Controller)
-	f.required("operation", (*string)(&q.Operation))
-	f.boolean("dryRun", &q.DryRun)
-	f.object("user", !q.User.isZero(), q.User.fields)
-	f.raw("old", &q.Old)
-	f.time("now", &q.Now)
-	f.seed("seed", &q.Seed)
-	f.raw("config", &q.Config)
+func (q *ReviewRequest) fieldsBeforeObject(f *message.Fields) {
+	f.Required("controller", &q.Controller)
+	f.Required("operation", (*string)(&q.Operation))
+	f.Bool("dryRun", &q.DryRun)
+	f.Object("user", !q.User.isZero(), q.User.fields)
+	f.Raw("old", &q.Old)
+	f.Time("now", &q.Now)
+	f.Seed("seed", &q.Seed)
+	f.Raw("config", &q.Config)
 }
 
 func (u *User) isZero() bool { return u.Name == "" && u.UID == "" && len(u.Groups) == 0 }
 
-func (u *User) fields(f *fields) {
-	f.text("name", &u.Name)
-	f.text("uid", &u.UID)
-	texts(f, "groups", math.MaxInt, &u.Groups)
+func (u *User) fields(f *message.Fields) {
+	f.Text("name", &u.Name)
+	f.Text("uid", &u.UID)
+	message.Texts(f, "groups", math.MaxInt, &u.Groups)
 }
 
-func (out *ReviewResult) fields(f *fields) {
-	f.boolean("allowed", &out.Allowed)
-	f.text("reason", &out.Reason)
-	f.text("message", &out.Message)
-	texts(f, "warnings", MaxWarnings, &out.Warnings)
-	objects(f, "auditAnnotations", MaxAuditAnnotations, &out.AuditAnnotations, (*AuditAnnotation).fields)
-	f.rawObject("object", &out.Object)
-	pointer(f, "error", &out.Error, (*Failure).fields)
+func (out *ReviewResult) fields(f *message.Fields) {
+	f.Bool("allowed", &out.Allowed)
+	f.Text("reason", &out.Reason)
+	f.Text("message", &out.Message)
+	message.Texts(f, "warnings", MaxWarnings, &out.Warnings)
+	message.Objects(f, "auditAnnotations", MaxAuditAnnotations, &out.AuditAnnotations, (*AuditAnnotation).fields)
+	f.RawObject("object", &out.Object)
+	message.Pointer(f, "error", &out.Error, (*Failure).fields)
 }
 
-func (a *AuditAnnotation) fields(f *fields) {
-	f.required("name", &a.Name)
-	f.required("value", &a.Value)
+func (a *AuditAnnotation) fields(f *message.Fields) {
+	f.Required("name", &a.Name)
+	f.Required("value", &a.Value)
 }
 
-func (q *ConvertRequest) fieldsBeforeObject(f *fields) {
-	f.required("controller", &q.Controller)
-	f.required("apiVersion", &q.APIVersion)
-	f.time("now", &q.Now)
-	f.seed("seed", &q.Seed)
-	f.raw("config", &q.Config)
+func (q *ConvertRequest) fieldsBeforeObject(f *message.Fields) {
+	f.Required("controller", &q.Controller)
+	f.Required("apiVersion", &q.APIVersion)
+	f.Time("now", &q.Now)
+	f.Seed("seed", &q.Seed)
+	f.Raw("config", &q.Config)
 }
 
-func (out *ConvertResult) fields(f *fields) {
-	f.rawObject("object", &out.Object)
-	pointer(f, "error", &out.Error, (*Failure).fields)
+func (out *ConvertResult) fields(f *message.Fields) {
+	f.RawObject("object", &out.Object)
+	message.Pointer(f, "error", &out.Error, (*Failure).fields)
 }
 
 // check truncates messages and returns the first violation of a limit or rule.
@@ -222,8 +225,8 @@ func (out *ReviewResult) check() error {
 	}
 	return cmp.Or(
 		out.checkReason(),
-		checkEach("auditAnnotations", out.AuditAnnotations, AuditAnnotation.check),
-		checkDistinct("auditAnnotations", "name", out.AuditAnnotations, func(a AuditAnnotation) string { return a.Name }),
+		message.CheckEach("auditAnnotations", out.AuditAnnotations, AuditAnnotation.check),
+		message.CheckDistinct("auditAnnotations", "name", out.AuditAnnotations, func(a AuditAnnotation) string { return a.Name }),
 		out.checkObject(),
 	)
 }
@@ -329,13 +332,13 @@ func (c Controller) checkReviews() error {
 // checkOperations checks that each operation is one of these, and is given once.
 func checkOperations(field string, operations []Operation, all ...Operation) error {
 	return cmp.Or(
-		checkEach(field, operations, func(o Operation) error {
+		message.CheckEach(field, operations, func(o Operation) error {
 			if slices.Contains(all, o) {
 				return nil
 			}
 			return rawjson.NewError("", rawjson.Quote(string(o))+" is not one of "+joinOperations(all))
 		}),
-		checkDistinct(field, "", operations, func(o Operation) string { return string(o) }),
+		message.CheckDistinct(field, "", operations, func(o Operation) string { return string(o) }),
 	)
 }
 
@@ -351,7 +354,7 @@ func joinOperations(all []Operation) string {
 // resource have one conversion.
 func (m *Manifest) checkConversions() error {
 	by := map[string]string{}
-	return checkEach("controllers", m.Controllers, func(c Controller) error {
+	return message.CheckEach("controllers", m.Controllers, func(c Controller) error {
 		if !c.Convert {
 			return nil
 		}

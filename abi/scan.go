@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -41,17 +42,18 @@ type Scanned struct {
 }
 
 // EncodeScanRequest returns the text of the request of a scan.
-func EncodeScanRequest(q *ScanRequest) []byte { return encode(len(q.Config)+256, q.fields) }
+func EncodeScanRequest(q *ScanRequest) []byte { return message.Encode(len(q.Config)+256, q.fields) }
 
 // DecodeScanRequest decodes the request of a scan.
 func DecodeScanRequest(data []byte) (*ScanRequest, error) {
-	q, f := &ScanRequest{}, &fields{r: rawjson.NewReader(data)}
-	f.value(q.fields)
-	return checked(q, f.r.End(), nil)
+	q := &ScanRequest{}
+	return message.Checked(q, message.Decode(data, q.fields), nil)
 }
 
 // EncodeScanResult returns the text that a scan writes.
-func EncodeScanResult(out *ScanResult) []byte { return encode(64*len(out.Objects)+128, out.fields) }
+func EncodeScanResult(out *ScanResult) []byte {
+	return message.Encode(64*len(out.Objects)+128, out.fields)
+}
 
 // DecodeScanResult decodes and checks what a scan has written. Every error is a [*rawjson.Error] and
 // of class abi. The result does not alias data, because signals and names outlive the scan. Empty data
@@ -61,8 +63,8 @@ func DecodeScanResult(data []byte) (*ScanResult, error) {
 	if len(data) == 0 {
 		return out, nil
 	}
-	err := decodeStrict(data, out.fields)
-	if out, err = checked(out, err, out.check); err != nil {
+	err := message.DecodeStrict(data, out.fields)
+	if out, err = message.Checked(out, err, out.check); err != nil {
 		return nil, err
 	}
 	for i := range out.Objects {
@@ -72,28 +74,28 @@ func DecodeScanResult(data []byte) (*ScanResult, error) {
 	return out, nil
 }
 
-func (s *Scan) fields(f *fields) {
-	f.required("name", &s.Name)
-	f.duration("interval", &s.Interval)
+func (s *Scan) fields(f *message.Fields) {
+	f.Required("name", &s.Name)
+	f.Duration("interval", &s.Interval)
 }
 
-func (q *ScanRequest) fields(f *fields) {
-	f.required("controller", &q.Controller)
-	f.required("scan", &q.Scan)
-	f.time("now", &q.Now)
-	f.seed("seed", &q.Seed)
-	f.raw("config", &q.Config)
+func (q *ScanRequest) fields(f *message.Fields) {
+	f.Required("controller", &q.Controller)
+	f.Required("scan", &q.Scan)
+	f.Time("now", &q.Now)
+	f.Seed("seed", &q.Seed)
+	f.Raw("config", &q.Config)
 }
 
-func (out *ScanResult) fields(f *fields) {
-	objects(f, "objects", MaxScanned, &out.Objects, (*Scanned).fields)
-	pointer(f, "error", &out.Error, (*Failure).fields)
+func (out *ScanResult) fields(f *message.Fields) {
+	message.Objects(f, "objects", MaxScanned, &out.Objects, (*Scanned).fields)
+	message.Pointer(f, "error", &out.Error, (*Failure).fields)
 }
 
-func (s *Scanned) fields(f *fields) {
-	f.text("namespace", &s.Namespace)
-	f.required("name", &s.Name)
-	f.raw("signal", &s.Signal)
+func (s *Scanned) fields(f *message.Fields) {
+	f.Text("namespace", &s.Namespace)
+	f.Required("name", &s.Name)
+	f.Raw("signal", &s.Signal)
 }
 
 func (s Scan) check() error {
@@ -108,14 +110,14 @@ func (s Scan) check() error {
 
 func (out *ScanResult) check() error {
 	truncateMessage(out.Error)
-	return checkEach("objects", out.Objects, func(s Scanned) error {
+	return message.CheckEach("objects", out.Objects, func(s Scanned) error {
 		if s.Name == "" {
 			return rawjson.NewError("name", "is required")
 		}
 		return cmp.Or(
-			checkLength("namespace", len(s.Namespace), MaxName),
-			checkLength("name", len(s.Name), MaxName),
-			checkLength("signal", len(s.Signal), MaxSignal),
+			message.CheckLength("namespace", len(s.Namespace), MaxName),
+			message.CheckLength("name", len(s.Name), MaxName),
+			message.CheckLength("signal", len(s.Signal), MaxSignal),
 		)
 	})
 }

@@ -3,20 +3,17 @@ package abi
 import (
 	"maps"
 	"slices"
-	"strconv"
 
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
 // MaxSections is how many sections a controller may have. A guest takes as many of a request.
-const MaxSections = 64
+const MaxSections = message.MaxSections
 
 // Section is the part of a capability in a message: a member whose name is that of the capability. What
 // the value means is specified with the capability, in the folder of this package that has its name.
-type Section struct {
-	Name  string
-	Value []byte // JSON, not null
-}
+type Section = message.Section
 
 // Section returns the value of a section, nil if the controller has none of that name.
 func (c *Controller) Section(name string) []byte { return sectionOf(c.Sections, name) }
@@ -36,7 +33,7 @@ func sectionOf(all []Section, name string) []byte {
 // CheckSections returns an error for the first section that belongs to none of the capabilities, or
 // that its capability refuses. A capability checks a section of the controller by its function.
 func (m *Manifest) CheckSections(capabilities map[string]func(c *Controller, section []byte) error) error {
-	return checkEach("controllers", m.Controllers, func(c Controller) error {
+	return message.CheckEach("controllers", m.Controllers, func(c Controller) error {
 		for _, s := range c.Sections {
 			check, known := capabilities[s.Name]
 			if !known {
@@ -52,35 +49,6 @@ func (m *Manifest) CheckSections(capabilities map[string]func(c *Controller, sec
 }
 
 // controllerFields returns the names of the fields of a controller.
-func controllerFields() (names []string) {
-	(&Controller{}).fields(&fields{w: &rawjson.Writer{}, member: noMember, names: &names})
-	return names
-}
-
-// sections are the members of an object that are not in its list of fields, of which it must be the last
-// entry. They are written in their order.
-func (f *fields) sections(all *[]Section) {
-	if f.r != nil {
-		f.rest = all
-		return
-	}
-	for _, s := range *all {
-		if f.writes(s.Name, true) {
-			f.w.Raw(s.Value)
-		}
-	}
-}
-
-// section reads a member as a section. A null is the same as no section.
-func (f *fields) section(all *[]Section) {
-	name := f.r.Name()
-	if len(*all) == MaxSections {
-		if f.r.Strict { // a guest ignores what it does not know
-			f.r.Fail("more than " + strconv.Itoa(MaxSections) + " members that are not fields")
-		}
-		return
-	}
-	if !f.r.Null() {
-		*all = append(*all, Section{name, f.r.Raw()})
-	}
+func controllerFields() []string {
+	return message.Names((&Controller{}).fields)
 }

@@ -26,7 +26,7 @@ func TestMembersThatAreNoFieldsAreSections(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &m.Controllers[0]
-		want := []Section{{"a", []byte(`{"name":"x","b":[1.50]}`)}, {"c", []byte("true")}}
+		want := []Section{{Name: "a", Value: []byte(`{"name":"x","b":[1.50]}`)}, {Name: "c", Value: []byte("true")}}
 		if !reflect.DeepEqual(c.Sections, want) || c.Name != "site" || c.Retry.Factor != 150 {
 			t.Errorf("%q: %+v", members, c)
 		}

@@ -233,7 +233,7 @@ var example = regexp.MustCompile("(?s)```json ([a-z-]+)\n(.*?)```")
 // TestSpecExamplesDecodeCompletely decodes every example and encodes it again,
 // because a lenient decoder does not report an unknown field.
 func TestSpecExamplesDecodeCompletely(t *testing.T) {
-	kinds := map[string]message{
+	kinds := map[string]messageType{
 		"manifest":       of("", minimalManifest(), EncodeManifest, DecodeManifest),
 		"request":        of("", minimalRequest(), EncodeRequest, DecodeRequest),
 		"result":         of("", minimalResult(), EncodeResult, DecodeResult),
@@ -275,7 +275,7 @@ func TestSpecExamplesDecodeCompletely(t *testing.T) {
 	}
 }
 
-func checkExample(kinds map[string]message, kind string, text []byte) error {
+func checkExample(kinds map[string]messageType, kind string, text []byte) error {
 	codec, ok := kinds[kind]
 	switch {
 	case kind == "log":

@@ -3,10 +3,10 @@
 package timers
 
 import (
-	"strconv"
-	"time"
+	"cmp"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -22,9 +22,6 @@ func Check(_ *abi.Controller, section []byte) error {
 	return err
 }
 
-// maxDuration keeps every duration within [time.Duration], in ms.
-const maxDuration = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
-
 // Timer is a schedule of each object of a controller.
 type Timer struct {
 	Name         string // a DNS label, distinct within the controller
@@ -37,90 +34,37 @@ type Timer struct {
 }
 
 // Encode returns the section of a controller with these timers.
-func Encode(all []Timer) []byte {
-	w := &rawjson.Writer{}
-	w.Array(func() {
-		for _, t := range all {
-			w.Object(func() { t.encode(w) })
-		}
-	})
-	return w.Bytes()
-}
-
-func (t Timer) encode(w *rawjson.Writer) {
-	w.Name("name").String(t.Name)
-	for _, d := range []struct {
-		name string
-		ms   int64
-	}{{"interval", t.Interval}, {"initialDelay", t.InitialDelay}, {"idle", t.Idle}} {
-		if d.ms != 0 {
-			w.Name(d.name).Int(d.ms)
-		}
-	}
-	if t.Sharp {
-		w.Name("sharp").Bool(true)
-	}
-}
+func Encode(all []Timer) []byte { return message.EncodeArray(all, (*Timer).fields) }
 
 // Decode decodes and checks the section of a controller. Every error is a [*rawjson.Error].
-func Decode(section []byte) (all []Timer, err error) {
-	r := rawjson.NewReader(section)
-	r.Strict = true
-	r.Array(func(i int) {
-		if i == Max {
-			r.Fail("more than " + strconv.Itoa(Max) + " entries")
-			return
-		}
-		all = append(all, Timer{})
-		t := &all[i]
-		r.Object(func(name string) { t.decode(r, name) })
-	})
-	if err := r.End(); err != nil {
+func Decode(section []byte) ([]Timer, error) {
+	all, err := message.DecodeArray(section, Max, (*Timer).fields)
+	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
-	for i, t := range all {
-		at := "[" + strconv.Itoa(i) + "]"
-		switch {
-		case !abi.ValidName(t.Name):
-			return nil, rawjson.NewError(at+".name", rawjson.Quote(t.Name)+" is not a DNS label (at most 63 lower case letters, digits and '-')")
-		case names[t.Name]:
-			return nil, rawjson.NewError(at+".name", rawjson.Quote(t.Name)+" is given twice")
-		case t.Interval == 0:
-			return nil, rawjson.NewError(at+".interval", "is required: the time between two runs")
-		}
-		names[t.Name] = true
-	}
-	return all, nil
+	err = cmp.Or(
+		message.CheckEach("", all, Timer.check),
+		message.CheckDistinct("", "name", all, func(t Timer) string { return t.Name }),
+	)
+	return all, err
 }
 
-func (t *Timer) decode(r *rawjson.Reader, name string) {
-	switch name {
-	case "name":
-		t.Name = r.String()
-	case "interval":
-		t.Interval = duration(r)
-	case "initialDelay":
-		t.InitialDelay = duration(r)
-	case "idle":
-		t.Idle = duration(r)
-	case "sharp":
-		t.Sharp = r.Bool()
-	default:
-		r.Unknown(name, "name", "interval", "initialDelay", "idle", "sharp")
-	}
+func (t *Timer) fields(f *message.Fields) {
+	f.Required("name", &t.Name)
+	f.Duration("interval", &t.Interval)
+	f.Duration("initialDelay", &t.InitialDelay)
+	f.Duration("idle", &t.Idle)
+	f.Bool("sharp", &t.Sharp)
 }
 
-// duration reads a number of milliseconds.
-func duration(r *rawjson.Reader) int64 {
-	ms := r.Int()
+func (t Timer) check() error {
 	switch {
-	case ms < 0:
-		r.Fail("must not be negative, is " + strconv.FormatInt(ms, 10))
-	case ms > maxDuration:
-		r.Fail("must be at most 100 years, is " + strconv.FormatInt(ms, 10))
+	case !abi.ValidName(t.Name):
+		return rawjson.NewError("name", rawjson.Quote(t.Name)+" is not a DNS label (at most 63 lower case letters, digits and '-')")
+	case t.Interval == 0:
+		return rawjson.NewError("interval", "is required: the time between two runs")
 	}
-	return ms
+	return nil
 }
 
 // EncodeDue returns the section of a request: the names of the timers that are due.

@@ -1,4 +1,4 @@
-package abi
+package message
 
 import (
 	"encoding/base64"
@@ -9,12 +9,12 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// fields encodes or decodes one message. Each type of a message lists its
+// Fields encodes or decodes one message. Each type of a message lists its
 // fields once, in a method that is also called fields. To encode, the list runs
 // once, and each entry writes its field. To decode, it runs until there are no more
 // members in the JSON object: an entry reads the next member if that has its name. If
 // the members have the order of the list, as an encoder writes them, it runs once.
-type fields struct {
+type Fields struct {
 	w *rawjson.Writer // set while encoding
 	r *rawjson.Reader // set while decoding
 
@@ -22,7 +22,7 @@ type fields struct {
 	// while encoding.
 	member string
 	more   bool // there is a next member, or there may be one after the one that was read
-	// rest is set by an entry that takes the members which are in no other one. Only within [fields.members].
+	// rest is set by an entry that takes the members which are in no other one. Only within [Fields.members].
 	rest *[]Section
 	// names, if set, collects the names of the entries. Nothing is written then.
 	names *[]string
@@ -31,8 +31,17 @@ type fields struct {
 // noMember is a name that no entry has.
 const noMember = "-"
 
-// value encodes or decodes an object with the fields of list.
-func (f *fields) value(list func(*fields)) {
+// Reader returns what a message is read from, nil while one is written.
+func (f *Fields) Reader() *rawjson.Reader { return f.r }
+
+// Names returns the names of the fields of list.
+func Names(list func(*Fields)) (names []string) {
+	list(&Fields{w: &rawjson.Writer{}, member: noMember, names: &names})
+	return names
+}
+
+// Value encodes or decodes an object with the fields of list.
+func (f *Fields) Value(list func(*Fields)) {
 	switch {
 	case f.w != nil:
 		f.w.Object(func() { list(f) })
@@ -46,7 +55,7 @@ func (f *fields) value(list func(*fields)) {
 }
 
 // members decodes the members of an object.
-func (f *fields) members(list func(*fields)) {
+func (f *Fields) members(list func(*Fields)) {
 	for f.next(f.r.FirstMember()); f.more; {
 		start := f.r.Pos()
 		f.rest = nil
@@ -62,7 +71,7 @@ func (f *fields) members(list func(*fields)) {
 }
 
 // next sets the next member to the one that the reader has moved to.
-func (f *fields) next(more bool) {
+func (f *Fields) next(more bool) {
 	f.more, f.member = more, noMember
 	if more && f.r.Name() != "" {
 		f.member = f.r.Name()
@@ -70,21 +79,19 @@ func (f *fields) next(more bool) {
 }
 
 // unknown makes a strict reader fail because of a member that is not in the list.
-func (f *fields) unknown(list func(*fields)) {
+func (f *Fields) unknown(list func(*Fields)) {
 	if f.r.Strict {
-		var names []string
-		list(&fields{w: &rawjson.Writer{}, member: noMember, names: &names})
-		f.r.Unknown(f.r.Name(), names...)
+		f.r.Unknown(f.r.Name(), Names(list)...)
 	}
 }
 
-// reads reports whether the entry of that name must read its value now.
-func (f *fields) reads(name string) bool {
+// Reads reports whether the entry of that name must read its value now.
+func (f *Fields) Reads(name string) bool {
 	return (f.member == name || f.member == "") && f.take(name)
 }
 
-// take is the part of [fields.reads] that is not inlined.
-func (f *fields) take(name string) bool {
+// take is the part of [Fields.Reads] that is not inlined.
+func (f *Fields) take(name string) bool {
 	if f.member == "" {
 		f.next(f.r.NextMember())
 		if f.member != name {
@@ -95,9 +102,9 @@ func (f *fields) take(name string) bool {
 	return true
 }
 
-// writes reports whether the entry of that name must write its value now, after
+// Writes reports whether the entry of that name must write its value now, after
 // it has written the name. present is false for a field that is left out.
-func (f *fields) writes(name string, present bool) bool {
+func (f *Fields) Writes(name string, present bool) bool {
 	return f.w != nil && f.writeName(name, present)
 }
 
@@ -105,7 +112,7 @@ func (f *fields) writes(name string, present bool) bool {
 // list, which adds 6 KiB to a plugin.
 //
 //go:noinline
-func (f *fields) writeName(name string, present bool) bool {
+func (f *Fields) writeName(name string, present bool) bool {
 	if f.names != nil {
 		*f.names = append(*f.names, name)
 		return false
@@ -116,32 +123,32 @@ func (f *fields) writeName(name string, present bool) bool {
 	return present
 }
 
-// object is a field that is an object with the fields of list.
-func (f *fields) object(name string, present bool, list func(*fields)) {
-	if f.reads(name) || f.writes(name, present) {
-		f.value(list)
+// Object is a field that is an object with the fields of list.
+func (f *Fields) Object(name string, present bool, list func(*Fields)) {
+	if f.Reads(name) || f.Writes(name, present) {
+		f.Value(list)
 	}
 }
 
-// required is a text that is written even if it is empty.
-func (f *fields) required(name string, s *string) { f.string(name, s, true) }
+// Required is a text that is written even if it is empty.
+func (f *Fields) Required(name string, s *string) { f.string(name, s, true) }
 
-// text is a text that is left out if it is empty.
-func (f *fields) text(name string, s *string) { f.string(name, s, *s != "") }
+// Text is a text that is left out if it is empty.
+func (f *Fields) Text(name string, s *string) { f.string(name, s, *s != "") }
 
-func (f *fields) string(name string, s *string, present bool) {
-	if f.reads(name) {
+func (f *Fields) string(name string, s *string, present bool) {
+	if f.Reads(name) {
 		*s = f.r.String()
-	} else if f.writes(name, present) {
+	} else if f.Writes(name, present) {
 		f.w.String(*s)
 	}
 }
 
-// boolean is written only if it is true.
-func (f *fields) boolean(name string, b *bool) {
-	if f.reads(name) {
+// Bool is written only if it is true.
+func (f *Fields) Bool(name string, b *bool) {
+	if f.Reads(name) {
 		*b = f.r.Bool()
-	} else if f.writes(name, *b) {
+	} else if f.Writes(name, *b) {
 		f.w.Bool(true)
 	}
 }
@@ -149,27 +156,27 @@ func (f *fields) boolean(name string, b *bool) {
 // maxDuration keeps every duration of a message within time.Duration, in ms.
 const maxDuration = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
 
-// duration is a number of milliseconds, left out if it is 0.
-func (f *fields) duration(name string, ms *int64) {
-	if f.reads(name) {
-		*ms = f.natural(maxDuration, "100 years")
-	} else if f.writes(name, *ms != 0) {
+// Duration is a number of milliseconds, left out if it is 0.
+func (f *Fields) Duration(name string, ms *int64) {
+	if f.Reads(name) {
+		*ms = f.Natural(maxDuration, "100 years")
+	} else if f.Writes(name, *ms != 0) {
 		f.w.Int(*ms)
 	}
 }
 
-// count is a number that fits into an int on every platform.
-func (f *fields) count(name string, n *int) {
-	if f.reads(name) {
-		*n = int(f.natural(math.MaxInt32, "2147483647"))
-	} else if f.writes(name, *n != 0) {
+// Count is a number that fits into an int on every platform.
+func (f *Fields) Count(name string, n *int) {
+	if f.Reads(name) {
+		*n = int(f.Natural(math.MaxInt32, "2147483647"))
+	} else if f.Writes(name, *n != 0) {
 		f.w.Int(int64(*n))
 	}
 }
 
-// natural reads a number from 0 to limit. A guest takes one out of this range
+// Natural reads a number from 0 to limit. A guest takes one out of this range
 // for the nearest that is in it.
-func (f *fields) natural(limit int64, limitText string) int64 {
+func (f *Fields) Natural(limit int64, limitText string) int64 {
 	n := f.r.Int()
 	switch {
 	case !f.r.Strict:
@@ -181,14 +188,27 @@ func (f *fields) natural(limit int64, limitText string) int64 {
 	return min(max(n, 0), limit)
 }
 
-// raw is any value, which stays bytes. A null is the same as no value.
-func (f *fields) raw(name string, value *[]byte) { f.rawValue(name, value, false) }
+// Optional is a natural number whose absence is not 0. nil is absent.
+func (f *Fields) Optional(name string, n **int64) {
+	if f.Reads(name) {
+		*n = nil
+		if !f.r.Null() {
+			seconds := f.Natural(math.MaxInt64, "9223372036854775807")
+			*n = &seconds
+		}
+	} else if f.Writes(name, *n != nil) {
+		f.w.Int(**n)
+	}
+}
 
-// rawObject is a raw value that must be an object.
-func (f *fields) rawObject(name string, value *[]byte) { f.rawValue(name, value, true) }
+// Raw is any value, which stays bytes. A null is the same as no value.
+func (f *Fields) Raw(name string, value *[]byte) { f.rawValue(name, value, false) }
 
-func (f *fields) rawValue(name string, value *[]byte, object bool) {
-	if f.reads(name) {
+// RawObject is a raw value that must be an object.
+func (f *Fields) RawObject(name string, value *[]byte) { f.rawValue(name, value, true) }
+
+func (f *Fields) rawValue(name string, value *[]byte, object bool) {
+	if f.Reads(name) {
 		*value = nil
 		switch {
 		case f.r.Null():
@@ -197,17 +217,17 @@ func (f *fields) rawValue(name string, value *[]byte, object bool) {
 		default:
 			*value = f.r.Raw()
 		}
-	} else if f.writes(name, len(*value) > 0) {
+	} else if f.Writes(name, len(*value) > 0) {
 		f.w.Raw(*value)
 	}
 }
 
-// time is a time of the years 0 to 9999, which are those that RFC 3339 can
+// Time is a time of the years 0 to 9999, which are those that RFC 3339 can
 // express. It is always written; an empty text is the zero time.
-func (f *fields) time(name string, t *time.Time) {
-	if f.reads(name) {
+func (f *Fields) Time(name string, t *time.Time) {
+	if f.Reads(name) {
 		*t = readTime(f.r)
-	} else if f.writes(name, true) {
+	} else if f.Writes(name, true) {
 		var buf [64]byte
 		f.w.Raw(append(t.UTC().AppendFormat(append(buf[:0], '"'), time.RFC3339Nano), '"'))
 	}
@@ -226,12 +246,12 @@ func readTime(r *rawjson.Reader) time.Time {
 	return t
 }
 
-// seed is 32 bytes in base64. It is always written; an empty text is all
+// Seed is 32 bytes in base64. It is always written; an empty text is all
 // zeros.
-func (f *fields) seed(name string, seed *[32]byte) {
-	if f.reads(name) {
+func (f *Fields) Seed(name string, seed *[32]byte) {
+	if f.Reads(name) {
 		*seed = readSeed(f.r)
-	} else if f.writes(name, true) {
+	} else if f.Writes(name, true) {
 		var buf [64]byte
 		f.w.Raw(append(base64.StdEncoding.AppendEncode(append(buf[:0], '"'), seed[:]), '"'))
 	}
@@ -252,23 +272,23 @@ func readSeed(r *rawjson.Reader) (seed [32]byte) {
 	return seed
 }
 
-// pointer is an optional object.
-func pointer[T any](f *fields, name string, p **T, list func(*T, *fields)) {
-	if f.reads(name) {
+// Pointer is an optional object.
+func Pointer[T any](f *Fields, name string, p **T, list func(*T, *Fields)) {
+	if f.Reads(name) {
 		*p = nil
 		if f.r.Null() {
 			return
 		}
 		*p = new(T)
-	} else if !f.writes(name, *p != nil) {
+	} else if !f.Writes(name, *p != nil) {
 		return
 	}
-	f.value(func(f *fields) { list(*p, f) })
+	f.Value(func(f *Fields) { list(*p, f) })
 }
 
 // objects is an array of objects with the fields of list.
-func objects[T any](f *fields, name string, limit int, values *[]T, list func(*T, *fields)) {
-	f.objects(name, limit, len(*values), func(i int, f *fields) {
+func Objects[T any](f *Fields, name string, limit int, values *[]T, list func(*T, *Fields)) {
+	f.entries(name, limit, len(*values), func(i int, f *Fields) {
 		switch {
 		case f != nil:
 			list(&(*values)[i], f)
@@ -284,25 +304,25 @@ func objects[T any](f *fields, name string, limit int, values *[]T, list func(*T
 // which a plugin has many. entry lists the fields of an entry; without f it makes place:
 // it is called with 0 before entries are read, and with the number of entries before each
 // of them.
-func (f *fields) objects(name string, limit, n int, entry func(i int, f *fields)) {
-	if f.reads(name) {
+func (f *Fields) entries(name string, limit, n int, entry func(i int, f *Fields)) {
+	if f.Reads(name) {
 		entry(0, nil)
-	} else if !f.writes(name, n > 0) {
+	} else if !f.Writes(name, n > 0) {
 		return
 	}
 	f.array(limit, n, func(i int) {
 		if f.r != nil {
 			entry(i+1, nil)
 		}
-		f.value(func(f *fields) { entry(i, f) })
+		f.Value(func(f *Fields) { entry(i, f) })
 	})
 }
 
-// raws is an array of values of any kind, which stay bytes.
-func (f *fields) raws(name string, limit int, values *[][]byte) {
-	if f.reads(name) {
+// Raws is an array of values of any kind, which stay bytes.
+func (f *Fields) Raws(name string, limit int, values *[][]byte) {
+	if f.Reads(name) {
 		*values = nil
-	} else if !f.writes(name, len(*values) > 0) {
+	} else if !f.Writes(name, len(*values) > 0) {
 		return
 	}
 	f.array(limit, len(*values), func(i int) {
@@ -314,11 +334,11 @@ func (f *fields) raws(name string, limit int, values *[][]byte) {
 	})
 }
 
-// texts is an array of strings.
-func texts[S ~string](f *fields, name string, limit int, values *[]S) {
-	if f.reads(name) {
+// Texts is an array of strings.
+func Texts[S ~string](f *Fields, name string, limit int, values *[]S) {
+	if f.Reads(name) {
 		*values = nil
-	} else if !f.writes(name, len(*values) > 0) {
+	} else if !f.Writes(name, len(*values) > 0) {
 		return
 	}
 	f.array(limit, len(*values), func(i int) {
@@ -333,7 +353,7 @@ func texts[S ~string](f *fields, name string, limit int, values *[]S) {
 // array writes an array of n entries, or reads one of at most limit entries. It
 // fails at the first entry beyond the limit, before memory is allocated for the
 // rest.
-func (f *fields) array(limit, n int, entry func(i int)) {
+func (f *Fields) array(limit, n int, entry func(i int)) {
 	if f.w != nil {
 		f.w.Array(func() {
 			for i := range n {

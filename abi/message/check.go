@@ -1,0 +1,43 @@
+package message
+
+import (
+	"strconv"
+
+	"github.com/thole-dev/thole/abi/rawjson"
+)
+
+// The checks return errors of the same type as the reader, so that every error
+// of a decoder is a [*rawjson.Error]. They have no offsets, because the text has
+// been read already.
+
+// CheckLength returns an error if a text is longer than limit bytes.
+func CheckLength(path string, length, limit int) error {
+	if length <= limit {
+		return nil
+	}
+	return rawjson.NewError(path, strconv.Itoa(length)+" bytes, the limit is "+strconv.Itoa(limit))
+}
+
+// CheckEach returns the first error of check for the entries of a list.
+func CheckEach[T any](field string, list []T, check func(T) error) error {
+	for i, v := range list {
+		if err := check(v); err != nil {
+			return rawjson.Within(field+"["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	return nil
+}
+
+// CheckDistinct returns an error for the first entry whose name an earlier
+// entry has; field is the member of the entry that holds the name.
+func CheckDistinct[T any](list, field string, entries []T, name func(T) string) error {
+	seen := make(map[string]bool, len(entries))
+	return CheckEach(list, entries, func(entry T) error {
+		n := name(entry)
+		if seen[n] {
+			return rawjson.Within(field, rawjson.NewError("", rawjson.Quote(n)+" is given twice"))
+		}
+		seen[n] = true
+		return nil
+	})
+}
