@@ -22,8 +22,8 @@ func ValidName(s string) bool {
 	return true
 }
 
-// checkName returns an error unless s is a valid name of a plugin or controller.
-func checkName(path, s string) error {
+// CheckName returns an error unless s is a valid name of a plugin or controller.
+func CheckName(path, s string) error {
 	if ValidName(s) {
 		return nil
 	}

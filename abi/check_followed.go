@@ -20,7 +20,7 @@ func checkAllFollowed(field string, all []Followed) error {
 func (w Followed) check() error {
 	return cmp.Or(
 		w.Kind.check(),
-		message.CheckEach("namespaces", w.Namespaces, func(name string) error { return checkName("", name) }),
+		message.CheckEach("namespaces", w.Namespaces, func(name string) error { return CheckName("", name) }),
 		message.CheckDistinct("namespaces", "", w.Namespaces, func(name string) string { return name }),
 		message.CheckLength("labelSelector", len(w.LabelSelector), MaxSelector),
 		message.CheckLength("fieldSelector", len(w.FieldSelector), MaxSelector),

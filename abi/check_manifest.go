@@ -17,7 +17,7 @@ func (m *Manifest) check() error {
 		return rawjson.NewError("controllers", "is empty: register at least one controller")
 	}
 	return cmp.Or(
-		checkName("name", m.Name),
+		CheckName("name", m.Name),
 		message.CheckLength("version", len(m.Version), MaxVersion),
 		message.CheckLength("memoVersion", len(m.MemoVersion), MaxVersion),
 		message.CheckEach("controllers", m.Controllers, Controller.check),
@@ -65,7 +65,6 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkFeature(m.Features, FeatureChildren, "statusOwner", c.StatusOwner != ""),
 		checkFeature(m.Features, FeatureChildren, "applied", c.Applied != ""),
 		checkFeature(m.Features, FeatureDaemons, "daemon", c.Daemon != nil),
-		checkFeature(m.Features, FeatureScans, "scans", len(c.Scans) > 0),
 		checkFeature(m.Features, FeatureHTTP, "http", len(c.HTTP) > 0),
 		checkFeature(m.Features, FeatureReceives, "receives", len(c.Receives) > 0),
 		checkFeature(m.Features, FeatureGauges, "gauges", len(c.Gauges) > 0),
@@ -87,7 +86,7 @@ func checkFeature(named []string, feature, field string, used bool) error {
 
 func (c Controller) check() error {
 	return cmp.Or(
-		checkName("name", c.Name),
+		CheckName("name", c.Name),
 		rawjson.Within("for", c.For.check()),
 		checkAllFollowed("owns", c.Owns),
 		checkAllFollowed("reads", c.Reads),
@@ -99,8 +98,6 @@ func (c Controller) check() error {
 		c.checkChanges(),
 		c.checkChildren(),
 		c.checkDaemon(),
-		message.CheckEach("scans", c.Scans, Scan.check),
-		message.CheckDistinct("scans", "name", c.Scans, func(s Scan) string { return s.Name }),
 		c.checkHTTP(),
 		c.checkReceives(),
 		message.CheckEach("gauges", c.Gauges, c.checkGauge),

@@ -101,11 +101,11 @@ func checkGroup(name string) error {
 	if name == "" {
 		return nil
 	}
-	return checkName("group", name)
+	return CheckName("group", name)
 }
 
 func (g Group) check() error {
-	if err := checkName("name", g.Name); err != nil || g.Condition == "" {
+	if err := CheckName("name", g.Name); err != nil || g.Condition == "" {
 		return err
 	}
 	return rawjson.Within("condition", checkConditionType(g.Condition))

@@ -141,7 +141,6 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Bool("gone", &c.Gone)
 	f.Duration("interval", &c.Interval)
 	message.Pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
-	message.Objects(f, "scans", MaxScans, &c.Scans, (*Scan).fields)
 	message.Objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
 	message.Objects(f, "receives", MaxReceives, &c.Receives, (*Receive).fields)
 	message.Objects(f, "gauges", MaxGauges, &c.Gauges, (*Gauge).fields)
@@ -301,7 +300,7 @@ func (out *Result) fieldsWithin(f *message.Fields, intents int) {
 	message.Objects(f, "groups", MaxIntents, &out.Groups, (*Group).fields)
 	f.Raw("memo", &out.Memo)
 	f.Raw("progress", &out.Progress)
-	message.Pointer(f, "error", &out.Error, (*Failure).fields)
+	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
 }
 
 // fields lists what a result may have of a condition.
@@ -327,7 +326,8 @@ func (e *Event) fields(f *message.Fields) {
 	f.Text("group", &e.Group)
 }
 
-func (e *Failure) fields(f *message.Fields) {
+// Fields lists the fields of a failure, for messages of capabilities.
+func (e *Failure) Fields(f *message.Fields) {
 	f.Text("reason", &e.Reason)
 	f.Text("message", &e.Message)
 	f.Duration("after", &e.After)

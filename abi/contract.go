@@ -33,7 +33,6 @@ const (
 	ExportValidate   = "validate"    // (len i32) -> i32; required by validate of a controller
 	ExportMutate     = "mutate"      // (len i32) -> i32; required by mutate of a controller
 	ExportConvert    = "convert"     // (len i32) -> i32; required by convert of a controller
-	ExportScan       = "scan"        // (len i32) -> i32; required by scans of a controller
 )
 
 // ImportModule is the import module of the host functions.
@@ -126,8 +125,6 @@ const (
 	MaxSignals          = 16       // of one step of a daemon
 	MaxSignal           = 4 << 10  // of one of them
 	MaxDaemonState      = 32 << 10 // of a daemon between two steps
-	MaxScans            = 16       // of a controller
-	MaxScanned          = 10_000   // objects that one scan returns
 	MaxReceives         = 64       // of a controller
 	MaxReceived         = 16 << 10 // of an event that is received, as a signal
 	MaxEventType        = 256      // of a type or dataSchema of a received event
@@ -200,10 +197,7 @@ const (
 	// received events.
 	FeatureReceives = "receives"
 	FeaturePolling  = "polling" // pollInterval of for, owns, reads and watches
-	// FeatureScans is the feature of [Controller.Scans], the export scan, and of [Request.Signals]
-	// that are of a scan.
-	FeatureScans  = "scans"
-	FeatureGauges = "gauges" // gauges of a controller
+	FeatureGauges   = "gauges"  // gauges of a controller
 	// FeatureChildren is the feature of [Controller.WhileDeleting], [Controller.StatusOwner],
 	// [Controller.Applied], [Result.Release], [Result.Groups], the options of [Apply] and [Delete],
 	// and [ListCall.OwnedBy].
@@ -215,7 +209,7 @@ const (
 func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureDaemons,
-		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling, FeatureScans, FeatureGauges,
+		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling, FeatureGauges,
 		FeatureChildren, FeaturePrune,
 	}
 }

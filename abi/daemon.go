@@ -127,7 +127,7 @@ func (out *DaemonResult) fields(f *message.Fields) {
 	f.Bool("end", &out.End)
 	f.Raws("signals", MaxSignals, &out.Signals)
 	f.Raw("state", &out.State)
-	message.Pointer(f, "error", &out.Error, (*Failure).fields)
+	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
 }
 
 func (w *DaemonWait) fields(f *message.Fields) {

@@ -84,14 +84,6 @@ func FuzzDecodeDaemon(f *testing.F) {
 	})
 }
 
-func FuzzDecodeScan(f *testing.F) {
-	addGoldens(f, "scan_request", "scan_result", "scan_result_empty")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		roundTrip(t, data, DecodeScanRequest, EncodeScanRequest)
-		roundTrip(t, data, DecodeScanResult, EncodeScanResult)
-	})
-}
-
 func FuzzDecodeHTTP(f *testing.F) {
 	addGoldens(f, "http_call", "http_reply")
 	f.Add([]byte("{\"url\":\"https://a\"}\x00body\x00"))

@@ -23,7 +23,7 @@ func (g *Gauge) fields(f *message.Fields) {
 // checkGauge refuses what would publish the content of credentials: the values of a gauge are in
 // metrics.
 func (c Controller) checkGauge(g Gauge) error {
-	if err := cmp.Or(checkName("name", g.Name), checkPath("field", g.Field, "status.phase"), c.checkPrimaryField(g.Field)); err != nil {
+	if err := cmp.Or(CheckName("name", g.Name), checkPath("field", g.Field, "status.phase"), c.checkPrimaryField(g.Field)); err != nil {
 		return err
 	}
 	if c.For.Sensitive() && !isMetadata(g.Field) {

@@ -120,7 +120,7 @@ func (r *HTTPReply) fields(f *message.Fields) {
 	f.Count("status", &r.Status)
 	f.Text("url", &r.URL)
 	message.Objects(f, "headers", math.MaxInt, &r.Headers, (*HTTPHeader).fields)
-	message.Pointer(f, "error", &r.Error, (*Failure).fields)
+	message.Pointer(f, "error", &r.Error, (*Failure).Fields)
 }
 
 // check checks what does not depend on the manifest and the policy. Whether the URL is one is

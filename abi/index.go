@@ -147,7 +147,7 @@ func (i *IndexItem) fields(f *message.Fields) {
 // checkIndex returns an error for an index of a kind that is not read: no list could
 // use it. Whether the kind has the field is not known here.
 func (c Controller) checkIndex(x Index) error {
-	err := cmp.Or(checkName("name", x.Name), rawjson.Within("kind", x.Kind.check()))
+	err := cmp.Or(CheckName("name", x.Name), rawjson.Within("kind", x.Kind.check()))
 	if err == nil && x.Field != "" {
 		err = checkPath("field", x.Field, "spec.nodeName")
 	}
@@ -232,7 +232,7 @@ func (e IndexEntry) check() error {
 }
 
 func (c *IndexGetCall) check() error {
-	return cmp.Or(checkName("index", c.Index), checkIndexKey(c.Key), message.CheckLength("namespace", len(c.Namespace), MaxName))
+	return cmp.Or(CheckName("index", c.Index), checkIndexKey(c.Key), message.CheckLength("namespace", len(c.Namespace), MaxName))
 }
 
 func checkIndexKey(key string) error {

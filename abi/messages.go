@@ -34,7 +34,6 @@ type Controller struct {
 	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Daemon        *Daemon     // a daemon of each object; nil: none; feature [FeatureDaemons]
-	Scans         []Scan      // functions that find the objects to run, with distinct names; feature [FeatureScans]
 	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
 	Receives      []Receive   // events from outside that make primaries run; feature [FeatureReceives]
 	Gauges        []Gauge     // fields by whose values the host counts the primaries; feature [FeatureGauges]
@@ -256,7 +255,7 @@ type Request struct {
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
-	Signals    [][]byte  // JSON: of the object's daemon, of scans and of received events, since the last run that ended well
+	Signals    [][]byte  // JSON: of the object's daemon, of capabilities and of received events, since the last run that ended well
 	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
@@ -299,7 +298,7 @@ const (
 	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
 	ReasonTimer   Reason = "timer"   // a timer of the controller is due
 	ReasonDaemon  Reason = "daemon"  // the daemon of the object has given signals, or failed
-	ReasonSignal  Reason = "signal"  // a scan has named the object, or an event was received for it
+	ReasonSignal  Reason = "signal"  // a capability has named the object, or an event was received for it
 )
 
 // Previous describes how the last run of an object ended.

@@ -26,11 +26,6 @@ type Resolve struct {
 	From  string // where an event has the key, such as data.containerId or subject, see [fieldpath.Path]
 }
 
-// IsSignalled reports whether runs of the controller are given signals.
-func (c *Controller) IsSignalled() bool {
-	return c.Daemon != nil || len(c.Scans) > 0 || len(c.Receives) > 0
-}
-
 func (r *Receive) fields(f *message.Fields) {
 	f.Text("type", &r.Type)
 	f.Text("dataSchema", &r.DataSchema)

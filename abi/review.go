@@ -161,7 +161,7 @@ func DecodeConvertResult(data []byte) (*ConvertResult, error) {
 		return out, nil
 	}
 	return message.Checked(out, message.DecodeStrict(data, out.fields), func() error {
-		truncateMessage(out.Error)
+		out.Error.Truncate()
 		return nil
 	})
 }
@@ -192,7 +192,7 @@ func (out *ReviewResult) fields(f *message.Fields) {
 	message.Texts(f, "warnings", MaxWarnings, &out.Warnings)
 	message.Objects(f, "auditAnnotations", MaxAuditAnnotations, &out.AuditAnnotations, (*AuditAnnotation).fields)
 	f.RawObject("object", &out.Object)
-	message.Pointer(f, "error", &out.Error, (*Failure).fields)
+	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
 }
 
 func (a *AuditAnnotation) fields(f *message.Fields) {
@@ -210,12 +210,12 @@ func (q *ConvertRequest) fieldsBeforeObject(f *message.Fields) {
 
 func (out *ConvertResult) fields(f *message.Fields) {
 	f.RawObject("object", &out.Object)
-	message.Pointer(f, "error", &out.Error, (*Failure).fields)
+	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
 }
 
 // check truncates messages and returns the first violation of a limit or rule.
 func (out *ReviewResult) check() error {
-	truncateMessage(out.Error)
+	out.Error.Truncate()
 	out.Message = rawjson.Truncate(out.Message, MaxErrorMessage)
 	for i, text := range out.Warnings {
 		out.Warnings[i] = rawjson.Truncate(strings.Map(noControl, text), MaxWarning)
@@ -263,8 +263,8 @@ func (a AuditAnnotation) check() error {
 	return nil
 }
 
-// truncateMessage shortens the message of a failure, if there is one.
-func truncateMessage(e *Failure) {
+// Truncate shortens the message of a failure to [MaxErrorMessage], if there is one.
+func (e *Failure) Truncate() {
 	if e != nil {
 		e.Message = rawjson.Truncate(e.Message, MaxErrorMessage)
 	}

@@ -28,7 +28,6 @@ func fullManifest() *Manifest {
 			Interval:  600_000,
 			Daemon:    &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000},
 			HTTP:      []HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}},
-			Scans:     []Scan{{Name: "due", Interval: 30_000}},
 			Receives: []Receive{
 				{Type: "com.example.visit", DataSchema: "https://example.com/visit"},
 				{Type: "com.example.probe", Resolve: &Resolve{Index: "by-host", From: "data.host"}},
@@ -176,23 +175,6 @@ func fullDaemonResult() *DaemonResult {
 		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`null`)},
 		State:   []byte(`{"failed":3}`),
 		Error:   &Failure{Reason: "NoRoute", Message: "the site has no address"},
-	}
-}
-
-func fullScanRequest() *ScanRequest {
-	return &ScanRequest{
-		Controller: "site",
-		Scan:       "due",
-		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
-		Seed:       [32]byte{0: 1, 31: 255},
-		Config:     []byte(`{"region":"north"}`),
-	}
-}
-
-func fullScanResult() *ScanResult {
-	return &ScanResult{
-		Objects: []Scanned{{Namespace: "default", Name: "shop", Signal: []byte(`{"start":true}`)}, {Name: "all"}},
-		Error:   &Failure{Reason: "NoClock", Message: "the time is not known"},
 	}
 }
 

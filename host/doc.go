@@ -39,12 +39,12 @@
 //
 //  1. abi/<name> has what hosts and guests share: the constant Name, which is that of its section in the
 //     controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that is not
-//     null: see abi.Controller.Section. The package imports nothing but the standard library and abi, decodes by
-//     rawjson.Reader up to its End, and returns errors as *rawjson.Error, with the path within the section. The
+//     null: see abi.Controller.Section. The package imports nothing but the standard library and abi. Its messages
+//     list their fields as those of the core do (abi/message), so that errors have the path within the section. The
 //     page is named in the table of abi/SPEC.md. The name is in camel case, such as cloudEvents; the folders have
 //     it in lower case.
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
-//     (Check), what a policy may have (Policy, a struct with JSON tags that implements
+//     (Check), which functions of guests it calls (Exports), what a policy may have (Policy, a struct with JSON tags that implements
 //     config.PolicySection), the row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, and returns a runner.Capability. Series are made when the plugin runs:
@@ -54,6 +54,8 @@
 //     it is called, by which goroutine, and whether it may block. State is what the functions of a part
 //     share: nothing is global, nothing is registered in init. A test can call them without a host, by
 //     Capability().New(env).Plugin("p").
+//     Calls of the guest for no object are turns (dispatch.Turn): the core makes them, and makes the objects due
+//     that they find. host/with/scans is an example.
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
 //     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose
 //     names begin with event and reason have its names, with a comment each: "eventX reports that ..." before the

@@ -110,13 +110,13 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		return nil, err
 	}
 	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{
-		CacheDir:    c.CacheDir,
-		CacheBytes:  uint64(c.CacheMiB) << 20,
-		Compiler:    env.Compiler,
-		MemoryBytes: uint64(c.GuestMemoryMiB) << 20,
-		Sections:    env.Capabilities.Checks(),
-		Metrics:     func(plugin string) sandbox.Metrics { return h.metrics.Plugin(plugin) },
-		Logger:      h.logger.Named("sandbox"),
+		CacheDir:     c.CacheDir,
+		CacheBytes:   uint64(c.CacheMiB) << 20,
+		Compiler:     env.Compiler,
+		MemoryBytes:  uint64(c.GuestMemoryMiB) << 20,
+		Capabilities: env.Capabilities.Modules(),
+		Metrics:      func(plugin string) sandbox.Metrics { return h.metrics.Plugin(plugin) },
+		Logger:       h.logger.Named("sandbox"),
 	}); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
-		Ceiling: c.Allow, AllowRequested: env.AllowRequested,
+		Ceiling: c.Allow, Sections: c.Sections, AllowRequested: env.AllowRequested,
 		Capabilities: env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}),
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{

@@ -96,7 +96,7 @@ type (
 	//	"request" // the annotation reconcile.thole.dev/requestedAt changed
 	//	"timer"   // a timer of the controller is due
 	//	"daemon"  // the daemon of the object has given signals, or failed
-	//	"signal"  // a scan has named the object, or an event was received for it
+	//	"signal"  // a capability has named the object, or an event was received for it
 	Reason = abi.Reason
 )
 

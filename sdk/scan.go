@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// This file has the scans of a controller: SPEC.md, "Scan".
+// This file has the scans of a controller: abi/scans/SPEC.md.
 
 // Scan returns a function of a [Controller] that runs at an interval, once for all objects and all
 // replicas of the host, and finds the objects to run. It belongs into the field Scans.
@@ -40,13 +41,24 @@ func Scan(name string, interval time.Duration, scan func(*Scanning) error) ScanF
 		panic("sdk.Scan: the function of scan " + strconv.Quote(name) + " is nil")
 	}
 	return ScanFunc{func(c *abi.Controller) {
-		guest.Feature(abi.FeatureScans)
-		c.Scans = append(c.Scans, abi.Scan{Name: name, Interval: milliseconds(interval)})
-		guest.AddScan(c.Name, name, func(h guest.Host, q *abi.ScanRequest) (abi.Code, *abi.ScanResult) {
+		addScan(c, scans.Scan{Name: name, Interval: milliseconds(interval)})
+		guest.AddScan(c.Name, name, func(h guest.Host, q *scans.Request) (abi.Code, *scans.Result) {
 			s := newScanning(h, q, c.For.Kind)
 			return s.end(scan(s))
 		})
 	}}
+}
+
+// addScan adds a scan to the section of a controller.
+func addScan(c *abi.Controller, s scans.Scan) {
+	for i := range c.Sections {
+		if at := &c.Sections[i]; at.Name == scans.Name {
+			all, _ := scans.Decode(at.Value) // if it is not valid, the host says why
+			at.Value = scans.Encode(append(all, s))
+			return
+		}
+	}
+	c.Sections = append(c.Sections, abi.Section{Name: scans.Name, Value: scans.Encode([]scans.Scan{s})})
 }
 
 // ScanFunc is made by [Scan].
@@ -63,11 +75,11 @@ type Scanning struct {
 
 	run     *Run // for reads
 	primary Kind
-	result  abi.ScanResult
+	result  scans.Result
 	invalid error // of the first signal that could not be encoded
 }
 
-func newScanning(h guest.Host, q *abi.ScanRequest, primary Kind) *Scanning {
+func newScanning(h guest.Host, q *scans.Request, primary Kind) *Scanning {
 	run := newRun(h, &abi.Request{Now: q.Now, Seed: q.Seed, Config: q.Config})
 	return &Scanning{Now: q.Now, Log: run.Log, run: run, primary: primary}
 }
@@ -75,7 +87,7 @@ func newScanning(h guest.Host, q *abi.ScanRequest, primary Kind) *Scanning {
 // Run makes an object of the primary kind run. The namespace of a cluster-scoped one is "". An object
 // that does not exist, or is not followed, is left out by the host. A scan names up to 10,000 objects;
 // those beyond that are for the next scan.
-func (s *Scanning) Run(namespace, name string) { s.add(abi.Scanned{Namespace: namespace, Name: name}) }
+func (s *Scanning) Run(namespace, name string) { s.add(scans.Object{Namespace: namespace, Name: name}) }
 
 // Signal is [Scanning.Run] with a value of at most 4 KiB as JSON for [Run].Signals of the object. All
 // signals of an object that is named several times count.
@@ -87,11 +99,11 @@ func (s *Scanning) Signal(namespace, name string, v Value) {
 	if err != nil && s.invalid == nil {
 		s.invalid = Stalled("InvalidSignal", errors.New("encode signal: "+err.Error()))
 	}
-	s.add(abi.Scanned{Namespace: namespace, Name: name, Signal: data})
+	s.add(scans.Object{Namespace: namespace, Name: name, Signal: data})
 }
 
-func (s *Scanning) add(o abi.Scanned) {
-	if len(s.result.Objects) < abi.MaxScanned {
+func (s *Scanning) add(o scans.Object) {
+	if len(s.result.Objects) < scans.MaxObjects {
 		s.result.Objects = append(s.result.Objects, o)
 	}
 }
@@ -143,7 +155,7 @@ type itemText struct{ raw Raw }
 func (t *itemText) DecodeJSON(r *Reader) { t.raw = r.Raw() }
 
 // end returns the code and the result of the scan.
-func (s *Scanning) end(err error) (abi.Code, *abi.ScanResult) {
+func (s *Scanning) end(err error) (abi.Code, *scans.Result) {
 	if err == nil {
 		err = s.invalid
 	}
@@ -151,5 +163,5 @@ func (s *Scanning) end(err error) (abi.Code, *abi.ScanResult) {
 		return abi.CodeOK, &s.result
 	}
 	code, failure := failureOf(err)
-	return code, &abi.ScanResult{Error: failure}
+	return code, &scans.Result{Error: failure}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -73,19 +74,21 @@ func TestScansAndGaugesArePartOfTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, feature := range []string{abi.FeatureScans, abi.FeatureGauges} {
-		if !slices.Contains(m.Features, feature) {
-			t.Errorf("the features are %q", m.Features)
-		}
+	if !slices.Contains(m.Features, abi.FeatureGauges) {
+		t.Errorf("the features are %q", m.Features)
 	}
 	of := func(name string) *abi.Controller {
 		return &m.Controllers[slices.IndexFunc(m.Controllers, func(c abi.Controller) bool { return c.Name == name })]
 	}
-	want := []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "cleanup", Interval: 300_000}}
-	if c := of("lab"); !slices.Equal(c.Scans, want) || !slices.Equal(c.Gauges, []abi.Gauge{{Name: "phase", Field: "status.phase"}}) {
-		t.Errorf("the scans are %+v, the gauges %+v", c.Scans, c.Gauges)
+	want := []scans.Scan{{Name: "due", Interval: 30_000}, {Name: "cleanup", Interval: 300_000}}
+	lab, err := scans.Decode(of("lab").Section(scans.Name))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if c := of("shop"); len(c.Scans)+len(c.Gauges) != 0 {
+	if c := of("lab"); !slices.Equal(lab, want) || !slices.Equal(c.Gauges, []abi.Gauge{{Name: "phase", Field: "status.phase"}}) {
+		t.Errorf("the scans are %+v, the gauges %+v", lab, c.Gauges)
+	}
+	if c := of("shop"); len(c.Sections)+len(c.Gauges) != 0 {
 		t.Errorf("the controller is %+v", c)
 	}
 }
@@ -205,12 +208,12 @@ func TestAScanThatFails(t *testing.T) {
 
 func TestAScanNamesNoMoreThanItMay(t *testing.T) {
 	w := scanning(t, func(s *sdk.Scanning) error {
-		for range abi.MaxScanned + 5 {
+		for range scans.MaxObjects + 5 {
 			s.Run("a", "one")
 		}
 		return nil
 	}, "one")
-	if n := len(w.Scan("due").ExpectObjects("a/one").Result.Objects); n != abi.MaxScanned {
+	if n := len(w.Scan("due").ExpectObjects("a/one").Result.Objects); n != scans.MaxObjects {
 		t.Errorf("%d objects", n)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 )
 
 // Stage is how far a host must get with a guest.
@@ -171,4 +172,17 @@ func CaseOf(name string) (Case, bool) {
 		return Case{}, false
 	}
 	return all[i], true
+}
+
+// Capability is one that a host must have for some of the cases.
+type Capability struct {
+	Name   string // of its section
+	Check  func(c *abi.Controller, section []byte) error
+	Export string   // that it calls, which a guest has whose manifest has the section
+	Denied []string // imports that return [abi.CodeDenied] in its calls
+}
+
+// Capabilities returns those of the cases.
+func Capabilities() []Capability {
+	return []Capability{{scans.Name, scans.Check, scans.Export, []string{abi.ImportHTTP}}}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/wasm"
 )
 
@@ -25,7 +26,7 @@ var (
 		{abi.ExportValidate, wasm.Signature(i32Only, i32), false},
 		{abi.ExportMutate, wasm.Signature(i32Only, i32), false},
 		{abi.ExportConvert, wasm.Signature(i32Only, i32), false},
-		{abi.ExportScan, wasm.Signature(i32Only, i32), false},
+		{scans.Export, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{
 		abi.ImportInput:  wasm.Signature(ptrLen),

@@ -1,6 +1,9 @@
 package tck
 
-import "github.com/thole-dev/thole/abi"
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
+)
 
 // This file has guests that follow every rule, each for another part of the
 // contract: every call must succeed with exactly the expected result.
@@ -81,7 +84,7 @@ func allExports(g *guest) []byte {
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
 	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
 	g.export(abi.ExportDaemon, g.Func(i32Only, i32Only, nil, Unreachable))
-	g.export(abi.ExportScan, g.Func(i32Only, i32Only, nil, Unreachable))
+	g.export(scans.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	for _, export := range reviewExports {
 		g.export(export, g.Func(i32Only, i32Only, nil, Unreachable))
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 )
 
 // This file has guests that scan: correct ones, ones that look for what an earlier call has left, and
@@ -16,41 +17,42 @@ const scanName = "due"
 
 // ScanRequest returns the message that [Run] calls the export scan with.
 func ScanRequest() []byte {
-	return abi.EncodeScanRequest(&abi.ScanRequest{Controller: controller, Scan: scanName})
+	return scans.EncodeRequest(&scans.Request{Controller: controller, Scan: scanName})
 }
 
 // scanned returns a manifest whose controller has scans and what change has set.
 func scanned(name string, change func(*abi.Controller), features ...string) []byte {
 	return narrow(name, func(c *abi.Controller) {
-		c.Scans = []abi.Scan{{Name: scanName, Interval: 1}}
+		c.Sections = sectionWith(scans.Scan{Name: scanName, Interval: 1})
 		change(c)
-	}, append(features, abi.FeatureScans)...)
+	}, features...)
+}
+
+func sectionWith(all ...scans.Scan) []abi.Section {
+	return []abi.Section{{Name: scans.Name, Value: scans.Encode(all)}}
 }
 
 // scanLoadCases are refused for how they ask for scans.
 func scanLoadCases() []Case {
-	const noExport, signature, noFeature = "scan-without-export", "scan-wrong-signature", "manifest-scan-without-feature"
-	of := func(name, explain string, scans []abi.Scan, mentions ...string) Case {
-		return refused(name, explain, describing(scanned(name, func(c *abi.Controller) { c.Scans = scans })), append(mentions, "manifest")...)
+	const noExport, signature = "scan-without-export", "scan-wrong-signature"
+	of := func(name, explain string, all []scans.Scan, mentions ...string) Case {
+		return refused(name, explain, describing(scanned(name, func(c *abi.Controller) { c.Sections = sectionWith(all...) })), append(mentions, "manifest")...)
 	}
-	many := make([]abi.Scan, abi.MaxScans+1)
+	many := make([]scans.Scan, scans.Max+1)
 	for i := range many {
-		many[i] = abi.Scan{Name: "scan-" + strconv.Itoa(i), Interval: 1}
+		many[i] = scans.Scan{Name: "scan-" + strconv.Itoa(i), Interval: 1}
 	}
 	unknown := "manifest-scan-unknown-field"
 	return []Case{
-		refused(noExport, "has scans, and no export that makes them", describing(scanned(noExport, nothingElse)), "manifest", controller, abi.ExportScan),
+		refused(noExport, "has scans, and no export that makes them", describing(scanned(noExport, nothingElse)), "manifest", controller, scans.Export),
 		refused(signature, "the export scan takes an i64", func(g *guest) []byte {
 			g.manifest = scanned(signature, nothingElse)
-			g.export(abi.ExportScan, g.Func(i64Only, i32Only, nil, I32Const(0)))
+			g.export(scans.Export, g.Func(i64Only, i32Only, nil, I32Const(0)))
 			return g.finish(nil, g.ok())
-		}, abi.ExportScan),
-		refused(noFeature, "a scan without its feature: a host without it would make none", describing(narrow(noFeature, func(c *abi.Controller) {
-			c.Scans = []abi.Scan{{Name: scanName, Interval: 1}}
-		})), "manifest", "scan", "features"),
-		of("manifest-scan-without-interval", "a scan without an interval", []abi.Scan{{Name: scanName}}, "scans[0].interval"),
-		of("manifest-scan-name", "a scan whose name is no DNS label", []abi.Scan{{Name: "Due!", Interval: 1}}, "scans[0].name"),
-		of("manifest-scan-twice", "two scans of one name", []abi.Scan{{Name: scanName, Interval: 1}, {Name: scanName, Interval: 2}}, "scans[1].name"),
+		}, scans.Export),
+		of("manifest-scan-without-interval", "a scan without an interval", []scans.Scan{{Name: scanName}}, "scans[0].interval"),
+		of("manifest-scan-name", "a scan whose name is no DNS label", []scans.Scan{{Name: "Due!", Interval: 1}}, "scans[0].name"),
+		of("manifest-scan-twice", "two scans of one name", []scans.Scan{{Name: scanName, Interval: 1}, {Name: scanName, Interval: 2}}, "scans[1].name"),
 		of("manifest-scan-too-many", "one scan too many", many, "scans"),
 		refused(unknown, "a field of a scan that does not exist", describing(
 			bytes.Replace(scanned(unknown, nothingElse), []byte(`"scans":[{`), []byte(`"scans":[{"every":1,`), 1)), "manifest", "scans[0]", "every"),
@@ -59,16 +61,16 @@ func scanLoadCases() []Case {
 
 // scanCases make scans.
 func scanCases() []Case {
-	full := &abi.ScanResult{}
-	for i := range abi.MaxScanned {
-		full.Objects = append(full.Objects, abi.Scanned{Namespace: "default", Name: "object-" + strconv.Itoa(i), Signal: []byte("1")})
+	full := &scans.Result{}
+	for i := range scans.MaxObjects {
+		full.Objects = append(full.Objects, scans.Object{Namespace: "default", Name: "object-" + strconv.Itoa(i), Signal: []byte("1")})
 	}
-	one := &abi.ScanResult{Objects: []abi.Scanned{
+	one := &scans.Result{Objects: []scans.Object{
 		{Namespace: "default", Name: "one", Signal: quoted(abi.MaxSignal)}, {Namespace: "default", Name: "one"}, {Name: "cluster-scoped"},
 	}}
 	return []Case{
 		echoScan(),
-		writesScan("scan-nothing", "a scan names nothing, and does not read its request", &abi.ScanResult{}),
+		writesScan("scan-nothing", "a scan names nothing, and does not read its request", &scans.Result{}),
 		writesScan("scan-objects", "a scan names an object twice, with the largest signal and without one, and one that is cluster-scoped", one),
 		writesScan("scan-full", "a scan names as many objects as it may", full),
 		failsScan("scan-retry", abi.CodeRetry), failsScan("scan-stalled", abi.CodeStalled), failsScan("scan-waiting", abi.CodeWaiting),
@@ -77,8 +79,8 @@ func scanCases() []Case {
 	}
 }
 
-// scans is a case whose scans, with the given body, must succeed with a result.
-func scans(name, explain string, output []byte, scan func(*guest) []byte) Case {
+// scanCase is a case whose scans, with the given body, must succeed with a result.
+func scanCase(name, explain string, output []byte, scan func(*guest) []byte) Case {
 	c := succeeds(name, explain, 2, output, scanning(name, scan))
 	c.Scan = true
 	return c
@@ -89,19 +91,19 @@ func scanning(name string, scan func(*guest) []byte) func(*guest) []byte {
 	return func(g *guest) []byte {
 		g.manifest = scanned(name, nothingElse)
 		body := scan(g) // may import, and replace the manifest
-		g.export(abi.ExportScan, g.Func(i32Only, i32Only, types{i32, i32}, body))
+		g.export(scans.Export, g.Func(i32Only, i32Only, types{i32, i32}, body))
 		return g.finish(nil, g.ok())
 	}
 }
 
-func writesScan(name, explain string, result *abi.ScanResult) Case {
-	output := abi.EncodeScanResult(result)
-	return scans(name, explain, output, func(g *guest) []byte { return join(g.writes(output), I32Const(0)) })
+func writesScan(name, explain string, result *scans.Result) Case {
+	output := scans.EncodeResult(result)
+	return scanCase(name, explain, output, func(g *guest) []byte { return join(g.writes(output), I32Const(0)) })
 }
 
 func failsScan(name string, code abi.Code) Case {
-	output := abi.EncodeScanResult(&abi.ScanResult{Error: &abi.Failure{Reason: "Conformance", Message: "failed"}})
-	c := scans(name, "a scan returns "+strconv.Itoa(int(code))+" with an error", output, func(g *guest) []byte {
+	output := scans.EncodeResult(&scans.Result{Error: &abi.Failure{Reason: "Conformance", Message: "failed"}})
+	c := scanCase(name, "a scan returns "+strconv.Itoa(int(code))+" with an error", output, func(g *guest) []byte {
 		return join(g.writes(output), I32Const(int32(code)))
 	})
 	c.Code = code
@@ -109,7 +111,7 @@ func failsScan(name string, code abi.Code) Case {
 }
 
 func silentScan() Case {
-	c := scans("scan-fails-without-result", "a scan returns 1 and has written no result", nil, func(*guest) []byte {
+	c := scanCase("scan-fails-without-result", "a scan returns 1 and has written no result", nil, func(*guest) []byte {
 		return I32Const(int32(abi.CodeRetry))
 	})
 	c.Code = abi.CodeRetry
@@ -119,7 +121,7 @@ func silentScan() Case {
 // echoScan is a guest whose signal is its request.
 func echoScan() Case {
 	const before, after = `{"objects":[{"namespace":"default","name":"one","signal":`, `}]}`
-	c := scans("scan", "a scan reads its request and gives it to an object", nil, func(g *guest) []byte {
+	c := scanCase("scan", "a scan reads its request and gives it to an object", nil, func(g *guest) []byte {
 		return join(
 			readsInput(g),
 			g.writes([]byte(before)), I32Const(scratch), LocalGet(0), Call(g.output), g.writes([]byte(after)),
@@ -132,8 +134,8 @@ func echoScan() Case {
 // readsScan is a guest whose scans call every capability.
 func readsScan() Case {
 	const name = "scan-reads"
-	output := abi.EncodeScanResult(&abi.ScanResult{})
-	return scans(name, "get, list and index_get return what they return in a run, and http -2", output, func(g *guest) []byte {
+	output := scans.EncodeResult(&scans.Result{})
+	return scanCase(name, "get, list and index_get return what they return in a run, and http -2", output, func(g *guest) []byte {
 		g.manifest = scanned(name, func(c *abi.Controller) {
 			listsKeys(c)
 			c.HTTP = []abi.HTTPHost{conformanceHost()}
@@ -158,10 +160,10 @@ func readsScan() Case {
 
 // scanResetCases look for what the scan before, or a run, has left.
 func scanResetCases() []Case {
-	clean := abi.EncodeScanResult(&abi.ScanResult{Objects: []abi.Scanned{{Name: "clean"}}})
+	clean := scans.EncodeResult(&scans.Result{Objects: []scans.Object{{Name: "clean"}}})
 	of := func(name, explain string, body func(*guest) []byte) Case {
-		c := scans("scan-"+name, explain, clean, func(g *guest) []byte {
-			g.clean, g.leaked = clean, abi.EncodeScanResult(&abi.ScanResult{Objects: []abi.Scanned{{Name: "leaked"}}})
+		c := scanCase("scan-"+name, explain, clean, func(g *guest) []byte {
+			g.clean, g.leaked = clean, scans.EncodeResult(&scans.Result{Objects: []scans.Object{{Name: "leaked"}}})
 			return join(body(g), I32Const(0))
 		})
 		c.Calls = 4
@@ -202,10 +204,10 @@ func hostileScanCases() []Case {
 			return join(g.writes(result), I32Const(0))
 		})
 	}
-	with := func(objects ...abi.Scanned) []byte {
-		return abi.EncodeScanResult(&abi.ScanResult{Objects: objects})
+	with := func(objects ...scans.Object) []byte {
+		return scans.EncodeResult(&scans.Result{Objects: objects})
 	}
-	many := make([]abi.Scanned, abi.MaxScanned+1)
+	many := make([]scans.Object, scans.MaxObjects+1)
 	for i := range many {
 		many[i].Name = "x"
 	}
@@ -225,11 +227,11 @@ func hostileScanCases() []Case {
 		invalid("unknown-field", "a field that does not exist", []byte(`{"object":[]}`)),
 		invalid("objects-object", "objects that are an object", []byte(`{"objects":{}}`)),
 		invalid("without-name", "an object without a name", []byte(`{"objects":[{"namespace":"default"}]}`)),
-		invalid("long-name", "a name that is one byte too long", with(abi.Scanned{Name: strings.Repeat("n", abi.MaxName+1)})),
-		invalid("long-namespace", "a namespace that is one byte too long", with(abi.Scanned{Namespace: strings.Repeat("n", abi.MaxName+1), Name: "x"})),
+		invalid("long-name", "a name that is one byte too long", with(scans.Object{Name: strings.Repeat("n", abi.MaxName+1)})),
+		invalid("long-namespace", "a namespace that is one byte too long", with(scans.Object{Namespace: strings.Repeat("n", abi.MaxName+1), Name: "x"})),
 		invalid("too-many", "one object too many", with(many...)),
-		invalid("large-signal", "a signal that is one byte too large", with(abi.Scanned{Name: "x", Signal: quoted(abi.MaxSignal + 1)})),
-		invalid("deep-signal", "a signal that is nested too deep", with(abi.Scanned{Name: "x", Signal: nested})),
+		invalid("large-signal", "a signal that is one byte too large", with(scans.Object{Name: "x", Signal: quoted(abi.MaxSignal + 1)})),
+		invalid("deep-signal", "a signal that is nested too deep", with(scans.Object{Name: "x", Signal: nested})),
 		invalid("broken-signal", "a signal that is not UTF-8", []byte("{\"objects\":[{\"name\":\"x\",\"signal\":\"\xff\"}]}")),
 	}
 }

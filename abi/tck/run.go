@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 )
 
 // Host is the host under test. Its capabilities must return what [Get] and
@@ -232,7 +233,7 @@ func (c Case) decode(output []byte) (err error) {
 	case c.Daemon:
 		_, err = abi.DecodeDaemonResult(output)
 	case c.Scan:
-		_, err = abi.DecodeScanResult(output)
+		_, err = scans.DecodeResult(output)
 	case c.Review != "":
 		err = c.decodeReview(output)
 	default:

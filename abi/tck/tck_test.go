@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 )
 
 func TestCasesAreComplete(t *testing.T) {
@@ -66,7 +67,7 @@ func TestExpectedResultsAreValid(t *testing.T) {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}
-	if q, err := abi.DecodeScanRequest(ScanRequest()); err != nil || q.Scan != scanName {
+	if q, err := scans.DecodeRequest(ScanRequest()); err != nil || q.Scan != scanName {
 		t.Errorf("%+v, %v", q, err)
 	}
 	for _, export := range reviewExports[:2] {

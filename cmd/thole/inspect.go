@@ -73,7 +73,7 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 }
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {
-	o.Compiler, o.Sections, o.Rows = compiler, standard.Capabilities().Checks(), standard.Capabilities().Rows()
+	o.Compiler, o.Capabilities, o.Rows = compiler, standard.Capabilities().Modules(), standard.Capabilities().Rows()
 	o.Host, err = hostConfig(f.configFile, func(c *config.Config) { c.Plugins = noDirectory })
 	if o.ReadPolicy = o.Host.WithDefaults().ReadUnbounded; f.configFile != "" {
 		o.ReadPolicy = o.Host.WithDefaults().ReadPolicy

@@ -26,10 +26,13 @@ type Needs struct {
 // Any reports whether something is missing.
 func (n Needs) Any() bool { return n.Entries != nil || n.Daemons || n.HTTP != nil || n.Webhooks }
 
-// Lacks returns what a manifest needs that the policy does not allow.
-func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources) (n Needs) {
-	if p.Allow.Missing(m, resources) {
-		n.Entries = p.Allow.CompletedFor(m, resources)
+// Lacks returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
+func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
+	asked := rights.Asked{Manifest: m, Resources: resources, ForNoObject: func(c *abi.Controller) bool {
+		return slices.ContainsFunc(sections, func(s Section) bool { return s.ForNoObject != nil && s.ForNoObject(c) })
+	}}
+	if p.Allow.Missing(asked) {
+		n.Entries = p.Allow.CompletedFor(asked)
 	}
 	if missing := p.HTTP.Missing(m); missing != nil {
 		n.HTTP = slices.Concat(p.HTTP, missing)

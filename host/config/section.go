@@ -8,16 +8,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/egress"
 )
 
 // A capability has a field of its own in the policy of a plugin. It is decoded and checked as strictly as
 // the fields of [Policy].
 
-// Section declares the field of a capability in policies.
+// Section declares the field of a capability in policies, and what they have to allow for it.
 type Section struct {
 	Name string // of the field
-	// New returns an empty value: a pointer to a struct, whose fields have JSON tags and, in Go, comments.
+	// ForNoObject reports whether the guest is called for no object of a controller. It may be nil.
+	ForNoObject func(c *abi.Controller) bool
+	// New returns an empty value: a pointer to a struct, whose fields have JSON tags and, in Go, comments. It is
+	// nil if there is no field.
 	New func() PolicySection
 }
 
@@ -60,6 +64,9 @@ func (f policyFile) schema() schema {
 func policyFields(sections []Section) fields {
 	all := fieldsOf(reflect.TypeFor[Policy](), "")
 	for _, s := range sections {
+		if s.New == nil {
+			continue
+		}
 		t := reflect.TypeOf(s.New()).Elem()
 		all[s.Name] = t
 		maps.Copy(all, fieldsOf(t, s.Name+"."))
@@ -74,6 +81,9 @@ func (f policyFile) unmarshal(asJSON []byte, known schema, written map[string]an
 		return []error{err}
 	}
 	for _, s := range f.sections {
+		if s.New == nil {
+			continue
+		}
 		text, ok := members[s.Name]
 		delete(members, s.Name)
 		if !ok || string(text) == "null" {

@@ -44,7 +44,7 @@ func (m *mail) Hosts() (all egress.Entries) {
 // withMail is a host with that capability and another one.
 func withMail() Config {
 	return Config{Sections: []Section{
-		{"mail", func() PolicySection { return &mail{} }}, {"post", func() PolicySection { return &mail{} }},
+		{Name: "mail", New: func() PolicySection { return &mail{} }}, {Name: "post", New: func() PolicySection { return &mail{} }},
 	}}.WithDefaults()
 }
 

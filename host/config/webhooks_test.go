@@ -85,8 +85,8 @@ func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 		"validate": {Validate: []abi.Operation{abi.OperationCreate}}, "mutate": {Mutate: []abi.Operation{abi.OperationCreate}}, "convert": {Convert: true},
 	} {
 		m := &abi.Manifest{Controllers: []abi.Controller{{}, c}}
-		needs := (Policy{}).Lacks(m, served)
-		if with := (Policy{}).With(needs).Lacks(m, served); !needs.Webhooks || with.Webhooks {
+		needs := (Policy{}).Lacks(m, served, nil)
+		if with := (Policy{}).With(needs).Lacks(m, served, nil); !needs.Webhooks || with.Webhooks {
 			t.Errorf("%s: %+v, and with webhooks %+v", name, needs, with)
 		}
 		denial := Allow{}.Denial("p", Needs{Webhooks: true})
@@ -94,7 +94,7 @@ func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 			t.Errorf("%s: %s", name, denial)
 		}
 	}
-	if (Policy{}).Lacks(&abi.Manifest{Controllers: []abi.Controller{{}}}, served).Webhooks {
+	if (Policy{}).Lacks(&abi.Manifest{Controllers: []abi.Controller{{}}}, served, nil).Webhooks {
 		t.Error("a plugin that reviews nothing needs webhooks")
 	}
 }

@@ -22,8 +22,8 @@ type Breaker struct {
 	mu        sync.Mutex
 	circuit   circuit
 	credits   credits
-	probes    turns
-	trials    turns              // of objects that ran well, in namespaces without credit for them
+	probes    lines
+	trials    lines              // of objects that ran well, in namespaces without credit for them
 	queues    map[Queue]struct{} // that hold keys
 	lastFault *FaultReport
 	retired   bool
@@ -42,8 +42,8 @@ type BreakerStatus struct {
 // it closes, with a lock held: it must not call the breaker.
 func NewBreaker(changed func(BreakerStatus)) *Breaker {
 	b := &Breaker{changed: changed, circuit: newCircuit(time.Now()), credits: credits{}, queues: map[Queue]struct{}{}}
-	b.probes = turns{pacer: &b.circuit.probe, byLine: map[line]*list.Element{}}
-	b.trials = turns{pacer: &b.circuit.trial, byLine: map[line]*list.Element{}}
+	b.probes = lines{pacer: &b.circuit.probe, byLine: map[line]*list.Element{}}
+	b.trials = lines{pacer: &b.circuit.trial, byLine: map[line]*list.Element{}}
 	return b
 }
 
@@ -114,7 +114,7 @@ func (b *Breaker) admit(q Queue, item queue.Item, controller string, s standing)
 	}
 	l := line{q, p.tenant(), s}
 	if b.queues[q] = struct{}{}; q.Hold(item, l.group()) {
-		b.turnsOf(s).add(l)
+		b.linesOf(s).add(l)
 	}
 	return nil, false
 }
@@ -136,7 +136,7 @@ func (b *Breaker) admitOpen(p *permit, q Queue) (ok bool) {
 }
 
 // turnsOf returns the turns of keys with a standing.
-func (b *Breaker) turnsOf(s standing) *turns {
+func (b *Breaker) linesOf(s standing) *lines {
 	if s == ranWell {
 		return &b.trials
 	}
@@ -163,12 +163,12 @@ func (b *Breaker) pauseEnded() {
 // each of them releases more. b.mu is held.
 func (b *Breaker) releaseOnCredit(tenant string) {
 	for _, s := range [...]standing{ranWell, notRun} {
-		n, turns := b.credits.left(tenant, s), b.turnsOf(s)
-		if n == 0 || len(turns.byLine) == 0 {
+		n, lines := b.credits.left(tenant, s), b.linesOf(s)
+		if n == 0 || len(lines.byLine) == 0 {
 			continue
 		}
 		for q := range b.queues {
-			turns.release(line{q, tenant, s}, n)
+			lines.release(line{q, tenant, s}, n)
 		}
 	}
 }

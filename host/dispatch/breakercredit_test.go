@@ -124,31 +124,31 @@ func TestStandingOfAnObject(t *testing.T) {
 	expect("after it has failed with that", failed)
 }
 
-// A scan that has run well goes on while a breaker is open because of objects, also of objects
+// A turn that has run well goes on while a breaker is open because of objects, also of objects
 // without a namespace. One that fails again and again waits like an object.
-func TestAScanHasACreditOfItsOwn(t *testing.T) {
+func TestATurnHasACreditOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := newFixtureWithBreaker(t)
-		scan := scanKey("s")
-		p, _ := f.admit(scan, notRun)
+		turn := object.Key{Name: "turn/s"}
+		p, _ := f.admit(turn, notRun)
 		p.report(nil, 0)
 		f.breakDown()
 		for range 3 * maxCredit {
-			p, ok := f.admit(scan, notRun)
+			p, ok := f.admit(turn, notRun)
 			if !ok {
-				t.Fatal("the scan is held")
+				t.Fatal("the turn is held")
 			}
 			p.report(nil, 0)
 		}
 		if _, ok := f.admit(object.Key{Name: "cluster-scoped"}, notRun); ok {
-			t.Error("an object without a namespace has the credit of the scan")
+			t.Error("an object without a namespace has the credit of the turn")
 		}
 		for range maxCredit {
-			p, _ := f.admit(scan, notRun)
+			p, _ := f.admit(turn, notRun)
 			p.report(&FaultReport{}, 0)
 		}
-		if _, ok := f.admit(scan, notRun); ok {
-			t.Error("a scan that fails runs on")
+		if _, ok := f.admit(turn, notRun); ok {
+			t.Error("a turn that fails runs on")
 		}
 	})
 }

@@ -196,16 +196,16 @@ const (
 	failedTimeHalfLife = 30 * time.Second // after this, time counts half
 )
 
-// subject is an object or a scan of one of the plugin's controllers.
+// subject is an object or a turn of one of the plugin's controllers.
 type subject struct {
 	controller string
-	key        object.Key // or that of a scan
+	key        object.Key // or that of a turn
 }
 
-// tenant returns whom the failures of the object concern: its namespace, or a scan itself,
+// tenant returns whom the failures of the object concern: its namespace, or a turn itself,
 // which is for all of them.
 func (s subject) tenant() string {
-	if _, isScan := scanOf(s.key); isScan {
+	if isTurn(s.key) {
 		return s.key.Name
 	}
 	return s.key.Namespace

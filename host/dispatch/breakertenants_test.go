@@ -90,7 +90,7 @@ func startTenants(controllers, workers int, takes time.Duration) (w *tenants, st
 		name := fmt.Sprint("c", i)
 		c := New(Config{
 			Name: name, Workers: workers, Queue: countingQueue{q, &w.taken}, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: w.lease,
-		}, &Revision{Number: 1, Guest: tenantGuest{w, i, 0}, Effects: w, Breaker: w.breaker, Controller: abi.Controller{Name: name}})
+		}, &Revision{Number: 1, Guest: tenantGuest{tenants: w, controller: i}, Effects: w, Breaker: w.breaker, Controller: abi.Controller{Name: name}})
 		w.running = append(w.running, c)
 		ended.Go(func() { c.Run(ctx) })
 	}
@@ -117,7 +117,7 @@ func (w *tenants) swap() {
 	w.mu.Unlock()
 	for i, c := range w.running {
 		next := *c.Revision()
-		next.Number, next.Breaker, next.Guest = next.Number+1, breaker, tenantGuest{w, i, w.revision}
+		next.Number, next.Breaker, next.Guest = next.Number+1, breaker, tenantGuest{tenants: w, controller: i, number: w.revision}
 		c.Swap(&next, nil)
 	}
 }
@@ -169,6 +169,7 @@ func isHonest(o *tenantObject)           { o.honest = true }
 
 // tenantGuest is a revision of the plugin for one controller.
 type tenantGuest struct {
+	noTurns
 	*tenants
 	controller int
 	number     int

@@ -134,6 +134,8 @@ type Reads interface {
 // Guest is a loaded plugin; [sandbox.Guest] implements it.
 type Guest interface {
 	Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error)
+	// Call calls another export, which the manifest has made the host require.
+	Call(ctx context.Context, export string, call sandbox.Call) (sandbox.Return, error)
 }
 
 // Effects writes to the API server; [effect.Performer] implements it.
@@ -192,7 +194,6 @@ type Revision struct {
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: [abi.MaxIntents]
 	Daemons     *DaemonConfig             // nil: the controller has none
-	Scans       *ScanConfig               // nil: the controller has none
 	HTTP        *egress.Client            // shared by the plugin's controllers; nil: they send no requests
 	Reviews     *ReviewConfig             // nil: the controller reviews and converts nothing
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
@@ -224,11 +225,10 @@ type Controller struct {
 	hookStates map[object.Key][]any
 	// daemons has those of the objects, and nothing if the controller has none.
 	daemons map[object.Key]*daemon
-	// scans has when the scans of the running revision are due, by name; the zero time is now.
-	scans map[string]time.Time
-	// scanRound is how often the scans have begun anew: with each revision and each term. It is not 0
-	// when there is a scan.
-	scanRound int
+	// turns are those of the running revision, by their keys. turnRound is how often they have begun anew: with
+	// each revision and each term.
+	turns     map[string]pendingTurn
+	turnRound int
 	term      <-chan struct{} // in which the replica has led last; see [Lease]
 
 	restores int // calls of [Controller.Restored]
@@ -254,6 +254,7 @@ func New(config Config, revision *Revision) *Controller {
 		unanswered: unanswered{due: make(chan struct{}, 1)},
 	}
 	c.revision.Store(revision)
+	c.setTurns(c.turnsOf(revision))
 	c.lead()
 	return c
 }
@@ -269,6 +270,7 @@ func (c *Controller) Revision() *Revision { return c.revision.Load() }
 func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before := c.revision.Load()
 	healthy := before.Comparison.Healthy()
+	turns := c.turnsOf(revision)
 	c.mu.Lock()
 	// With mu held, so that no run takes state of the old revision for its own.
 	c.revision.Store(revision)
@@ -284,11 +286,12 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	}
 	others = append(others, c.goneReplaced(healthy, before, revision)...)
 	c.callReplaced(before, revision)
-	scans := c.scansReplaced(revision)
+	ended := c.turns
+	c.setTurns(turns)
 	c.mu.Unlock()
 	before.Breaker.retire()
 	c.stopDaemons(context.Background(), before)
-	c.addScans(before.Controller.Scans, scans)
+	c.addTurns(ended, turns)
 	c.Queue.AddSpread(slices.Concat(keys, others))
 }
 

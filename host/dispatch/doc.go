@@ -52,7 +52,7 @@
 //	vanished.go      cleanups of those that were deleted in spite of the finalizer
 //	daemons.go       the daemons of objects between their steps
 //	laststeps.go     how they are stopped
-//	scans.go         functions of the controller that find the objects to run
+//	turns.go         calls that a capability has made for no object, and that find objects to run
 //	signals.go       what both of these have given for the runs of objects
 //	resolve.go       primaries for what comes from outside
 //	ownchanges.go    which of these events are the work of the key itself
@@ -62,7 +62,7 @@
 //	breaker.go       the circuit breaker of a plugin
 //	breakerstate.go  its state machine, a pure function of time
 //	breakercredit.go which namespaces it holds up
-//	breakerturns.go  whose turn it is among what it holds
+//	breakerlines.go  whose turn it is among what it holds
 //	comparison.go    whether a new revision fails more than the one before
 //	guestfault.go    how failures of a guest are reported
 package dispatch

@@ -60,6 +60,7 @@ type fixture struct {
 	events    []events.Event
 
 	reconcile reconcileFunc
+	turns     *turnLog     // of newTurnFixture
 	request   *abi.Request // of the last call
 
 	fail      map[string]*effect.Failure              // by verb
@@ -267,6 +268,10 @@ func (g testGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Re
 		g.t.Errorf("a call for an object in namespace %q is made in %q", o.Namespace, call.Namespace)
 	}
 	return g.reconcile(ctx, call)
+}
+
+func (g testGuest) Call(ctx context.Context, export string, call sandbox.Call) (sandbox.Return, error) {
+	return g.turns.Call(ctx, export, call)
 }
 
 type testCache struct{ *fixture }

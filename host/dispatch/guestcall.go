@@ -15,13 +15,13 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// guestCall is one call of the guest: of a run, of a step of a daemon, of a scan, or a review. It answers
+// guestCall is one call of the guest: of a run, of a step of a daemon, of a turn, or a review. It answers
 // what the guest asks of the host meanwhile, and keeps how the call has ended.
 type guestCall struct {
 	c        *Controller
 	revision *Revision
-	key      object.Key     // of the object, or of the scan
-	given    *object.Object // the object as the guest was given it; of a scan its kind alone
+	key      object.Key     // of the object, or of the turn
+	given    *object.Object // the object as the guest was given it; of a turn its kind alone
 	id       string
 	seed     [32]byte
 	start    time.Time
@@ -59,7 +59,7 @@ func (g *guestCall) sandboxCall(request [][]byte, namespace string, deadline tim
 	return sandbox.Call{Request: request, Namespace: namespace, Now: g.start, Seed: g.seed, Deadline: deadline, Host: g}
 }
 
-// timeout returns how long a run or a scan may take.
+// timeout returns how long a run or a turn may take, see [abi.Controller].
 func (g *guestCall) timeout() time.Duration {
 	return time.Duration(g.revision.Controller.Timeout) * time.Millisecond
 }

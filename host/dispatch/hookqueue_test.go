@@ -22,6 +22,7 @@ import (
 // clockwork is a plugin with alarms whose controller has a real queue. It records when each
 // alarm was named.
 type clockwork struct {
+	noTurns
 	testPlugin
 	created time.Time                    // the first object, which is the youngest
 	apart   time.Duration                // of the creations of two objects

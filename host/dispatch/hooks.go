@@ -13,7 +13,7 @@ import (
 // Hooks are what one capability does while a controller works. A nil function is not called. Those of
 // several capabilities are called in the order of [Config.Hooks].
 //
-// Changed and Ended are called without a lock. The others are called with the lock of the controller held: they
+// Changed, Ended and Turns are called without a lock. The others are called with the lock of the controller held: they
 // must not block, and must not call the controller. A state is what the capability keeps for the object with a
 // key: nil, or a pointer. It is nil before the first run, and again for an object with another uid, and when the
 // replica begins to lead. For a key whose state is nil only Begin is called.
@@ -43,6 +43,9 @@ type Hooks struct {
 	// Requested is called when somebody else has changed the spec, labels or annotations of an object, or has
 	// requested a run, before it is due for that.
 	Requested func(state any, at time.Time)
+	// Turns returns the calls for no object that are to be made while a revision runs, which must be quick. It is
+	// called once for each revision, without a lock.
+	Turns func(rev *Revision) []Turn
 	// Replaced is called when the controller gets another revision, and Term when the replica begins to lead.
 	Replaced func(before, next *Revision)
 	Term     func()

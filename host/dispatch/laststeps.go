@@ -174,7 +174,7 @@ func (c *Controller) dropDaemons() {
 
 // EndTerm drops what is of no use while another replica leads the plugin.
 func (c *Controller) EndTerm() {
-	c.idleScans()
+	c.idleTurns()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropDaemons()

@@ -129,7 +129,7 @@ func TestNoRunBeginsWhileTheLeaseIsRenewedLate(t *testing.T) {
 }
 
 // cutGuest has calls that end when they are cut off.
-type cutGuest struct{}
+type cutGuest struct{ noTurns }
 
 func (cutGuest) Reconcile(ctx context.Context, _ sandbox.Call) (sandbox.Return, error) {
 	<-ctx.Done()

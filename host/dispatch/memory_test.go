@@ -91,6 +91,7 @@ func heapInUse() uint64 {
 // manyWidgets is a controller of many widgets with real stages: the queue, edges and
 // effects. Its API server stores what is sent, and its cache shows it at once.
 type manyWidgets struct {
+	noTurns
 	c       *Controller
 	queue   *queue.Queue
 	edges   *edges.Index

@@ -88,6 +88,7 @@ func TestAFreshChangeIsTheNextProbe(t *testing.T) {
 // testPlugin is a plugin with real queues and controllers. Its guest, cache and
 // effects are fakes.
 type testPlugin struct {
+	noTurns
 	Effects        // the methods below are the only ones used
 	queue          *queue.Queue
 	taken          atomic.Int64

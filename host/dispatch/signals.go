@@ -26,8 +26,7 @@ const (
 )
 
 // Signal makes a primary due and keeps signals for its next run, as JSON. It reports whether there is
-// such a primary, and the revision is given signals ([abi.Controller.IsSignalled]). The plugin must be
-// led by this replica.
+// such a primary. The plugin must be led by this replica.
 func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
 	if !c.keepSignals(key, given) {
 		return false
@@ -36,13 +35,12 @@ func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
 	return true
 }
 
-// keepSignals keeps signals for the next run of a primary. It reports whether there is one, and it is
-// given signals.
+// keepSignals keeps signals for the next run of a primary. It reports whether there is one.
 func (c *Controller) keepSignals(key object.Key, given [][]byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	primary, exists := c.Cache.Get(key)                         // with mu held, so that no run of a later object of the name has begun
-	if !exists || !c.revision.Load().Controller.IsSignalled() { // what is kept would never be dropped
+	primary, exists := c.Cache.Get(key) // with mu held, so that no run of a later object of the name has begun
+	if !exists {
 		return false
 	}
 	s, uid := c.keys[key], primary.Identity()
@@ -156,9 +154,6 @@ func (c *Controller) keepSignalsOf(key object.Key, s *keyState, again *object.Ob
 
 // takeSignals returns the signals for a run.
 func (r *run) takeSignals() [][]byte {
-	if !r.revision.Controller.IsSignalled() {
-		return nil
-	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	s := &r.state.signals
@@ -171,7 +166,7 @@ func (r *run) takeSignals() [][]byte {
 
 // endSignals drops the signals that the run was given, if it has ended well.
 func (r *run) endSignals() {
-	if !r.revision.Controller.IsSignalled() || !r.endedWell() {
+	if !r.endedWell() {
 		return
 	}
 	r.c.mu.Lock()

@@ -110,21 +110,6 @@ func TestAnObjectThatIsNotThereTakesNoSignal(t *testing.T) {
 	f.expectNoSignals()
 }
 
-func TestARevisionThatTakesNoSignalsIsGivenNone(t *testing.T) {
-	f := newSignalled(t)
-	f.signal(`1`)
-	f.log = nil
-	f.swap(func(next *Revision) { next.Controller.Receives, next.Features = nil, nil })
-	f.log = nil
-	if f.c.Signal(testKey, []byte(`2`)) {
-		t.Error("a signal was kept for a revision that knows none")
-	}
-	f.expect()
-	f.run(abi.ReasonPlugin)
-	f.expectGiven()
-	f.expectNoSignals()
-}
-
 func TestSignalsAreKeptOverASwapButNotForAnotherAccount(t *testing.T) {
 	for account, want := range map[string][]string{"": {`1`}, "team/other": nil} {
 		f := newSignalled(t)

@@ -109,7 +109,7 @@ func (c *Controller) beginState(item workItem, call guestCall, s *keyState) (r, 
 	}
 	s.awaited = 0
 	if s.replaced {
-		if s.otherAccount || !item.revision.Controller.IsSignalled() { // a signal may tell what that has read, and is for who knows signals
+		if s.otherAccount { // a signal may tell what that has read
 			c.dropAllSignals(s)
 		}
 		s.startRevision()

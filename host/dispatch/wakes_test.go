@@ -426,6 +426,7 @@ func TestOthersRunWhileAnAnswerIsMissing(t *testing.T) {
 
 // namingGuest reports the names of the objects that it is called for.
 type namingGuest struct {
+	noTurns
 	testPlugin
 	ran func(name string)
 }

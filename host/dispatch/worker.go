@@ -98,8 +98,8 @@ func (c *Controller) leads() bool { return c.Lease == nil || c.Lease.Leads() }
 // process is one run, from the key to the key.
 func (c *Controller) process(ctx context.Context, item workItem) {
 	defer item.permit.cancel()
-	if name, isScan := scanOf(item.Key); isScan {
-		c.processScan(ctx, item, name)
+	if isTurn(item.Key) {
+		c.processTurn(ctx, item)
 		return
 	}
 	r := c.begin(ctx, item)

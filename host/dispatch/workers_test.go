@@ -20,6 +20,7 @@ import (
 
 // busyGuest has calls of a second and counts how many there are at once.
 type busyGuest struct {
+	noTurns
 	testPlugin
 	now, ended atomic.Int64
 }
@@ -90,6 +91,7 @@ func TestWorkersChangeWhileKeysRun(t *testing.T) {
 
 // handingGuest has one instance, for which its calls wait.
 type handingGuest struct {
+	noTurns
 	testPlugin
 	q        *queue.Queue
 	instance chan struct{}

@@ -24,6 +24,7 @@ import (
 // many gadgets for a widget as its spec wants. Their names come from the seed, so
 // that a run that does not see the gadgets of the last one makes too many.
 type world struct {
+	noTurns
 	c *Controller
 
 	mu      sync.Mutex

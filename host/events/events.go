@@ -243,10 +243,12 @@ type (
 		// be logged: it is not logged.
 		Muted bool
 	}
-	// ScanEnded reports that a scan of a controller has ended, and its objects are due. Object is the
-	// key of the scan in the queue: scan/ and its name.
-	ScanEnded struct {
+	// TurnEnded reports that a call for no object has ended, and the objects are due that it has found. Object
+	// is its key in the queue: the name of a capability, a slash, and a name. The capability states under which
+	// name it is logged.
+	TurnEnded struct {
 		Run
+		What, Event string // such as "scan" and "ScanEnded"
 		Failure     Failure
 		Duration    time.Duration
 		Objects     int   // that are due for it
@@ -283,5 +285,5 @@ func (NoPlugins) event()         {}
 func (LogLevelSet) event()       {}
 func (Notice) event()            {}
 func (RunEnded) event()          {}
-func (ScanEnded) event()         {}
+func (TurnEnded) event()         {}
 func (GuestLogged) event()       {}

@@ -50,7 +50,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
 		{"Daemon", orDash(daemon(c.Daemon))},
-		{"Scans", orDash(scans(c.Scans))},
 		{"Gauges", orDash(gauges(c.Gauges))},
 		{"Receives", orDash(receives(c.Receives))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
@@ -88,15 +87,6 @@ func daemon(d *abi.Daemon) string {
 		return "one for each object"
 	}
 	return "one for each object with labels " + d.LabelSelector
-}
-
-// scans describes scans such as "due 30s". Less than a second counts as one.
-func scans(all []abi.Scan) string {
-	texts := make([]string, len(all))
-	for i, s := range all {
-		texts[i] = s.Name + " " + milliseconds(max(s.Interval, 1000)).String()
-	}
-	return list(texts)
 }
 
 // gauges describes gauges such as "phase of status.phase".

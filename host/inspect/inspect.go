@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,10 +53,10 @@ type Options struct {
 	// Compiler is a program with arguments that runs [sandbox.Compiler].
 	// Without it the module is compiled in this process.
 	Compiler []string
-	// Sections checks the sections of capabilities in the manifest, see [sandbox.Config], and Rows are further
-	// ones of each controller; the text is "" if the controller does not use the capability.
-	Sections map[string]func(*abi.Controller, []byte) error
-	Rows     []func(c *abi.Controller) (title, text string)
+	// Capabilities are those of the host, and Rows are further ones of each controller; the text is "" if the
+	// controller does not use the capability.
+	Capabilities []sandbox.Capability
+	Rows         []func(c *abi.Controller) (title, text string)
 }
 
 // Steps of [Load] beside those of host/sandbox.
@@ -152,7 +153,7 @@ func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
 	if err != nil {
 		return err
 	}
-	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler, Sections: o.Sections})
+	s, err := sandbox.New(ctx, sandbox.Config{CacheDir: o.Host.CacheDir, Compiler: o.Compiler, Capabilities: o.Capabilities})
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (r *Report) load(ctx context.Context, wasm []byte, o Options) error {
 		r.refuse(stepPolicy, fmt.Errorf("%s pins %s, and the file has sha256:%s: write that there, or use the file that it pins", filepath.Base(r.PolicyFile), allowed.Digest, r.Digest))
 	}
 	r.refuse(loadStep(found.Err), withAdvice(found.Err))
-	r.addModule(found.Module)
+	r.addModule(found.Module, o.Capabilities)
 	return r.addManifest(ctx, found.Manifest, allowed, o)
 }
 
@@ -214,7 +215,7 @@ func loadStep(err error) string {
 	return stepLoad
 }
 
-func (r *Report) addModule(m *sandbox.ModuleInfo) {
+func (r *Report) addModule(m *sandbox.ModuleInfo, capabilities []sandbox.Capability) {
 	if m == nil {
 		return
 	}
@@ -228,9 +229,15 @@ func (r *Report) addModule(m *sandbox.ModuleInfo) {
 			r.Imports = append(r.Imports, imported)
 		}
 	}
+	meanings := maps.Clone(exportMeanings)
+	for _, c := range capabilities {
+		for _, e := range c.Exports {
+			meanings[e.Name] = e.Meaning
+		}
+	}
 	for _, s := range m.Exports {
 		if s.Type != "" || s.Problem != "" {
-			r.Exports = append(r.Exports, Symbol{Name: s.Name, Type: s.Type, Required: s.Required, Meaning: exportMeanings[s.Name], Problem: s.Problem})
+			r.Exports = append(r.Exports, Symbol{Name: s.Name, Type: s.Type, Required: s.Required, Meaning: meanings[s.Name], Problem: s.Problem})
 		}
 	}
 }
@@ -251,7 +258,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
-	if needs := allowed.Lacks(m, resourcesOf(resources)); needs.Any() {
+	if needs := allowed.Lacks(m, resourcesOf(resources), o.Host.Sections); needs.Any() {
 		r.Policy = &Policy{APIVersion: rights.APIVersion, Daemons: needs.Daemons, Allow: needs.Entries, HTTP: needs.HTTP}
 		if needs.Webhooks {
 			r.Policy.Webhooks = &struct{}{}

@@ -44,7 +44,11 @@ func guest(t *testing.T, name string) []byte {
 
 func inspect(t *testing.T, path string) *Report {
 	t.Helper()
-	r, err := File(t.Context(), path, Options{})
+	var o Options
+	for _, c := range tck.Capabilities() {
+		o.Capabilities = append(o.Capabilities, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: []sandbox.Export{{Name: c.Export}}})
+	}
+	r, err := File(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}

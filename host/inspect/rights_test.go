@@ -198,7 +198,7 @@ func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	asYAML := "{apiVersion: thole.dev/v1alpha1, http: " + r.Policy.HTTP.String() + "}"
-	if p, err := (config.Config{}).WithDefaults().Unbounded("p", []byte(asYAML)).ReadPolicy("p", []byte(asYAML)); err != nil || p.Lacks(r.manifest, resourcesOf(r.resources)).Any() {
+	if p, err := (config.Config{}).WithDefaults().Unbounded("p", []byte(asYAML)).ReadPolicy("p", []byte(asYAML)); err != nil || p.Lacks(r.manifest, resourcesOf(r.resources), nil).Any() {
 		t.Errorf("%s is not enough: %v", asYAML, err)
 	}
 	r = report(abi.Controller{

@@ -253,7 +253,6 @@ var exportMeanings = map[string]string{
 	abi.ExportValidate:   "allows or denies a request to the API server",
 	abi.ExportMutate:     "changes the object of a request to the API server",
 	abi.ExportConvert:    "converts an object to another version",
-	abi.ExportScan:       "finds the objects to run",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

@@ -49,7 +49,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
-		Scans:    []abi.Scan{{Name: "due", Interval: 30_000}, {Name: "fast", Interval: 1}},
 		Gauges:   []abi.Gauge{{Name: "phase", Field: "status.phase"}},
 		Sections: []abi.Section{{Name: "every", Value: []byte("3")}},
 		Receives: []abi.Receive{
@@ -78,7 +77,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Changes":   "annotation handled.p.thole.dev/a; runs for objects that are gone",
 		"Interval":  "1m0s after a success",
 
-		"Scans":       "due 30s, fast 1s",
 		"Gauges":      "phase of status.phase",
 		"Every":       "3",
 		"None":        "-",

@@ -17,7 +17,7 @@ type need struct {
 	namespaces []string // to which the manifest restricts itself
 	reach      Reach    // what it has without an entry
 	primary    bool     // the kind is that of for
-	scans      bool     // it is for scans, which are for no primary
+	anyPrimary bool     // it is for calls that are for no primary
 
 	namespaced        bool // the kind
 	primaryNamespaced bool
@@ -27,12 +27,21 @@ type need struct {
 // known.
 type Resources func(abi.Kind) (object.Resource, bool)
 
-// CompletedFor returns the entries, and those that a manifest needs beside them and what needs
+// Asked is what a plugin asks for.
+type Asked struct {
+	Manifest  *abi.Manifest
+	Resources Resources
+	// ForNoObject reports whether calls of a controller are for no object: nothing is their own namespace. nil
+	// stands for none.
+	ForNoObject func(c *abi.Controller) bool
+}
+
+// CompletedFor returns the entries, and those that a plugin needs beside them and what needs
 // no entry. Those of a write have every verb: which of them a plugin uses is not in its
 // manifest.
-func (all Entries) CompletedFor(m *abi.Manifest, resources Resources) Entries {
+func (all Entries) CompletedFor(asked Asked) Entries {
 	var t tally
-	eachNeed(m, resources, func(n need) {
+	asked.eachNeed(func(n need) {
 		if !n.isMet(all) {
 			t.add(n)
 		}
@@ -40,23 +49,27 @@ func (all Entries) CompletedFor(m *abi.Manifest, resources Resources) Entries {
 	return slices.Concat(all, t.entries())
 }
 
-// Missing reports whether a manifest needs more than the entries allow.
-func (all Entries) Missing(m *abi.Manifest, resources Resources) (missing bool) {
-	eachNeed(m, resources, func(n need) { missing = missing || !n.isMet(all) })
+// Missing reports whether a plugin needs more than the entries allow.
+func (all Entries) Missing(asked Asked) (missing bool) {
+	asked.eachNeed(func(n need) { missing = missing || !n.isMet(all) })
 	return missing
 }
 
 // eachNeed calls do for what the controllers need. A kind of which it is not known how it is
 // served is taken for a namespaced one.
-func eachNeed(m *abi.Manifest, resources Resources, do func(need)) {
+func (a Asked) eachNeed(do func(need)) {
 	namespaced := func(kind abi.Kind) bool {
-		r, known := resources(kind)
+		r, known := a.Resources(kind)
 		return r.Namespaced || !known
 	}
-	for i := range m.Controllers {
-		c := &m.Controllers[i]
-		for _, n := range needs(c, resources) {
-			n.namespaced, n.primaryNamespaced = namespaced(n.kind), namespaced(c.For.Kind) && !n.scans
+	for i := range a.Manifest.Controllers {
+		c := &a.Manifest.Controllers[i]
+		all := needs(c, a.Resources)
+		if a.ForNoObject != nil && a.ForNoObject(c) {
+			all = append(all, need{kind: c.For.Kind, reads: true, namespaces: c.For.Namespaces, anyPrimary: true})
+		}
+		for _, n := range all {
+			n.namespaced, n.primaryNamespaced = namespaced(n.kind), namespaced(c.For.Kind) && !n.anyPrimary
 			do(n)
 		}
 	}
@@ -65,9 +78,6 @@ func eachNeed(m *abi.Manifest, resources Resources, do func(need)) {
 // needs returns what a controller needs.
 func needs(c *abi.Controller, resources Resources) (out []need) {
 	out = primaryNeeds(c, resources)
-	if len(c.Scans) > 0 { // they look for primaries, in the namespaces of all of them
-		out = append(out, need{kind: c.For.Kind, reads: true, namespaces: c.For.Namespaces, scans: true})
-	}
 	for _, w := range c.Owns {
 		out = append(out, need{kind: w.Kind, reads: true, writes: writing, reach: withoutEntry(w.Kind)})
 	}

@@ -222,6 +222,12 @@ func TestReachInBoth(t *testing.T) {
 	})
 }
 
+// asked returns what a plugin asks for that makes calls for no object of the controllers that handle objects that
+// are gone.
+func asked(m *abi.Manifest) Asked {
+	return Asked{Manifest: m, Resources: resources, ForNoObject: func(c *abi.Controller) bool { return c.Gone }}
+}
+
 var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 	kind := rapid.SampledFrom(kinds)
 	followed := rapid.Custom(func(t *rapid.T) abi.Followed {
@@ -237,9 +243,7 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 			Owns:    abi.AllOf(rapid.SliceOfN(kind, 0, 2).Draw(t, "owns")...),
 			Writes:  rapid.SliceOfN(kind, 0, 2).Draw(t, "writes"),
 		}
-		if rapid.Bool().Draw(t, "scans") {
-			c.Scans = []abi.Scan{{Name: "scan", Interval: 1000}}
-		}
+		c.Gone = rapid.Bool().Draw(t, "for no object") // see asked
 		for _, w := range rapid.SliceOfN(followed, 0, 1).Draw(t, "watches") {
 			c.Watches = append(c.Watches, abi.Watch{Followed: w})
 		}
@@ -253,16 +257,16 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawManifest.Draw(t, "manifest")
-		needed := Entries(nil).CompletedFor(m, resources)
-		if needed.Missing(m, resources) {
+		needed := Entries(nil).CompletedFor(asked(m))
+		if needed.Missing(asked(m)) {
 			t.Fatalf("%s is not enough", needed)
 		}
-		if Entries(nil).Missing(m, resources) != (len(needed) > 0) {
-			t.Fatalf("without entries %t is missing, and needed are %s", Entries(nil).Missing(m, resources), needed)
+		if Entries(nil).Missing(asked(m)) != (len(needed) > 0) {
+			t.Fatalf("without entries %t is missing, and needed are %s", Entries(nil).Missing(asked(m)), needed)
 		}
 		named := slices.ContainsFunc(needed, func(e Entry) bool { return len(e.Namespaces) > 0 && e.Namespaces[0] != Any })
 		for i := range needed {
-			if rest := slices.Delete(slices.Clone(needed), i, i+1); !named && !rest.Missing(m, resources) {
+			if rest := slices.Delete(slices.Clone(needed), i, i+1); !named && !rest.Missing(asked(m)) {
 				t.Fatalf("of %s, %s is not needed", needed, needed[i])
 			}
 		}
@@ -274,8 +278,8 @@ func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 	})
 }
 
-// A scan is for no primary, so that nothing is its own namespace.
-func TestScansNeedThePrimariesOfAllNamespaces(t *testing.T) {
+// A call for no primary has no namespace of its own.
+func TestCallsForNoObjectNeedThePrimariesOfAllNamespaces(t *testing.T) {
 	for _, c := range []struct {
 		of   abi.Followed
 		want string
@@ -283,13 +287,13 @@ func TestScansNeedThePrimariesOfAllNamespaces(t *testing.T) {
 		{widget.All(), `[{groups: [example.com], kinds: [Widget], verbs: [get, list, watch], namespaces: ['*']}]`},
 		{abi.Followed{Kind: widget, Selector: abi.Selector{Namespaces: []string{"b", "a"}}}, `[{groups: [example.com], kinds: [Widget], verbs: [get, list, watch], namespaces: [a, b]}]`},
 	} {
-		m := &abi.Manifest{Controllers: []abi.Controller{{For: c.of, Scans: []abi.Scan{{Name: "scan", Interval: 1000}}}}}
-		if got := Entries(nil).CompletedFor(m, resources).String(); got != c.want {
+		m := &abi.Manifest{Controllers: []abi.Controller{{For: c.of, Gone: true}}}
+		if got := Entries(nil).CompletedFor(asked(m)).String(); got != c.want {
 			t.Errorf("needed are %s, want %s", got, c.want)
 		}
-		m.Controllers[0].Scans = nil
-		if Entries(nil).Missing(m, resources) {
-			t.Error("without scans something is missing")
+		m.Controllers[0].Gone = false
+		if Entries(nil).Missing(asked(m)) {
+			t.Error("without them something is missing")
 		}
 	}
 }
@@ -297,11 +301,11 @@ func TestScansNeedThePrimariesOfAllNamespaces(t *testing.T) {
 func TestCompletedEntriesAreEnoughAndKeepTheOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, all := drawManifest.Draw(t, "manifest"), drawEntries.Draw(t, "entries")
-		completed := all.CompletedFor(m, resources)
-		if completed.Missing(m, resources) || !slices.EqualFunc(completed[:len(all)], all, func(a, b Entry) bool { return Entries{a}.Equal(Entries{b}) }) {
+		completed := all.CompletedFor(asked(m))
+		if completed.Missing(asked(m)) || !slices.EqualFunc(completed[:len(all)], all, func(a, b Entry) bool { return Entries{a}.Equal(Entries{b}) }) {
 			t.Fatalf("%s completes %s", completed, all)
 		}
-		if !all.Missing(m, resources) && len(completed) > len(all) {
+		if !all.Missing(asked(m)) && len(completed) > len(all) {
 			t.Fatalf("%s completes %s, which was enough", completed, all)
 		}
 	})
@@ -311,7 +315,7 @@ func TestCompletedEntriesAreEnoughAndKeepTheOthers(t *testing.T) {
 func TestNarrowedManifestFollowsWhatMayBeRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, all := drawManifest.Draw(t, "manifest"), drawEntries.Draw(t, "entries")
-		if all.Missing(m, resources) {
+		if all.Missing(asked(m)) {
 			return
 		}
 		before := fmt.Sprintf("%+v", m)

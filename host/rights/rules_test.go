@@ -139,7 +139,7 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.entries.Missing(&c.manifest, served) {
+			if c.entries.Missing(Asked{Manifest: &c.manifest, Resources: served}) {
 				t.Fatal("the entries do not allow it")
 			}
 			expectRules(t, "account", c.entries.AccountRules(&c.manifest, c.namespaces, served), c.account...)
@@ -180,8 +180,8 @@ func TestAccountRulesAreWhatThePluginMayDo(t *testing.T) {
 		if rapid.Bool().Draw(t, "managed") {
 			m.Features = []string{abi.FeatureManaged}
 		}
-		if all.Missing(m, served) {
-			all = all.CompletedFor(m, served)
+		if all.Missing(Asked{Manifest: m, Resources: served}) {
+			all = all.CompletedFor(Asked{Manifest: m, Resources: served})
 		}
 		namespaces := rapid.SampledFrom([][]string{nil, {"a"}, {"b", "c"}}).Draw(t, "namespaces")
 		for _, c := range all.Narrow(m).Controllers {

@@ -87,7 +87,6 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
 		Daemons: r.daemonsOf(rev, &m, p), HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
-		Scans: r.scansOf(rev, &m),
 	}
 	var before *dispatch.Revision
 	if running == nil {
@@ -98,7 +97,6 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		running.gauges.prune(&m)
 		running.setWorkers(workers(m, rev.Policy))
 		running.Swap(next, running.keys(every))
-		r.removeScans(rev.Plugin, &before.Controller, m.Scans)
 	}
 	running.findShared(p)
 	running.swapped(before, next)
@@ -122,7 +120,7 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 			if leading != begun {
 				c.Resync(c.keys(every))
 				c.ResyncGone()
-				c.BeginScans()
+				c.BeginTurns()
 				c.findShared(p) // which may have been shared since
 			}
 		case <-ctx.Done():
@@ -204,7 +202,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	r.mu.Lock()
 	r.controllers[id] = c // which has keys from now on
 	r.mu.Unlock()
-	c.BeginScans()
+	c.BeginTurns()
 	c.done.Go(func() { c.Run(ctx) })
 	c.done.Go(func() {
 		c.resync(ctx, r.Resync, c.keys)
@@ -235,7 +233,6 @@ func (r *Runner) stop(controllers []*controller) {
 		r.Cache.ForgetController(c.id)
 		r.Cache.ForgetController(c.id + daemonSuffix)
 		c.metrics.Stopped()
-		r.removeScans(c.Plugin, &c.Revision().Controller, nil)
 		r.Metrics.QueueStopped(c.id)
 	}
 }

@@ -25,7 +25,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	}
 	of := servedAs(resources)
 	requested := r.AllowRequested && rev.Policy.Allow == nil
-	needs := rev.Policy.Lacks(rev.Manifest, of)
+	needs := rev.Policy.Lacks(rev.Manifest, of, r.Sections)
 	if !needs.Any() || requested && err != nil {
 		return rev, resources, err
 	}

@@ -62,6 +62,8 @@ type Config struct {
 	Ceiling     config.Allow  // of the policies
 	// Capabilities are those of the host, in the order in which they are called.
 	Capabilities []Capability
+	// Sections are those of the capabilities in policies.
+	Sections []config.Section
 	// AllowRequested runs a plugin whose policy allows nothing as if the policy allowed what
 	// the manifest asks for.
 	AllowRequested bool

@@ -34,6 +34,10 @@ type slowGuest struct {
 	calls atomic.Int64
 }
 
+func (*slowGuest) Call(context.Context, string, sandbox.Call) (sandbox.Return, error) {
+	panic("no other export is called")
+}
+
 func (g *slowGuest) Reconcile(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 	g.calls.Add(1)
 	request, err := abi.DecodeRequest(slices.Concat(call.Request...))

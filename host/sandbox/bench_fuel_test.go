@@ -30,7 +30,7 @@ func BenchmarkFuel(b *testing.B) {
 		body   func(tg *testGuest) []byte
 	}{
 		{"loop", i32Only, tightLoop},
-		{"scan", i32Only, scanLoop},
+		{"scanning", i32Only, scanLoop},
 		{"sieve", ptrLen, sieve},
 		{"call", i32Only, callLoop},
 		{"recursion", noTypes, fibonacci},

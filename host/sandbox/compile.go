@@ -61,6 +61,7 @@ type prepareOptions struct {
 	MemoryBytes uint64        `json:"memoryBytes"` // the plugin's limit
 	ModuleBytes int           `json:"moduleBytes"` // the same
 	Metering    meter.Options `json:"metering"`
+	Exports     []string      `json:"exports,omitempty"` // of capabilities
 }
 
 var _ native.Prepare = prepare
@@ -90,8 +91,8 @@ func (o prepareOptions) rewrite(wasm []byte, report *moduleReport) ([]byte, erro
 	if err != nil {
 		return nil, &prepareError{Step: StepParse, Reason: err.Error(), Advice: parseAdvice(err)}
 	}
-	report.Summary, report.Module = summaryOf(m), inspectModule(m)
-	if err = verify(m, o.MemoryBytes); err != nil {
+	report.Summary, report.Module = summaryOf(m), inspectModule(m, o.Exports)
+	if err = verify(m, o.MemoryBytes, o.Exports); err != nil {
 		return nil, err
 	}
 	o.Metering.Exports = m.GlobalExports()
@@ -145,7 +146,7 @@ func (g *Guest) cacheKey() string {
 	if g.limits.ModuleBytes != module.MaxSize { // what was compiled within a larger limit may not be within this one
 		fmt.Fprintln(key, "moduleBytes", g.limits.ModuleBytes)
 	}
-	for _, e := range contractExports {
+	for _, e := range withExports(g.sandbox.exportNames) {
 		fmt.Fprintln(key, e.name, e.typ, e.required)
 	}
 	for _, symbol := range Functions() {
@@ -187,7 +188,7 @@ const cachedCodeUnusable = "cached native code cannot be used, compiling the plu
 
 // compile verifies, rewrites and compiles a module, in its turn.
 func (g *Guest) compile(ctx context.Context, p Plugin) (native.Module, moduleReport, error) {
-	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.limits.ModuleBytes, g.sandbox.metering}) // never fails: it has numbers
+	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.limits.ModuleBytes, g.sandbox.metering, g.sandbox.exportNames}) // never fails: it has numbers
 	n, text, err := g.sandbox.store.Compile(ctx, native.Job{
 		Key: g.cacheKey(), Size: max(p.Size, int64(len(p.Wasm))), Options: options,
 		Read: func() ([]byte, error) { return g.read(p.Wasm) },

@@ -42,9 +42,8 @@ type Config struct {
 	// dropped, calls of guests with more than an even share are ended for those
 	// that have less, and growths and new instances are refused.
 	MemoryBytes uint64
-	// Sections are the sections of capabilities that a controller of a manifest may have, and what checks
-	// each, see [abi.Manifest.CheckSections].
-	Sections map[string]func(c *abi.Controller, section []byte) error
+	// Capabilities are those of the host. A plugin that asks for another one is refused.
+	Capabilities []Capability
 	// Slots is how many guest calls run at once; 0 is GOMAXPROCS.
 	Slots int
 	// Metrics returns where the metrics of a plugin's calls go; nil discards

@@ -126,11 +126,9 @@ func (g *Guest) Daemon(ctx context.Context, call Call) (Return, error) {
 	return g.named(g.call(ctx, abi.ExportDaemon, call))
 }
 
-// Scan is [Guest.Reconcile] for the export scan, which every guest has whose manifest has a controller
-// with scans. Of the capabilities it lacks http. A scan is of no namespace, whatever the call has.
-func (g *Guest) Scan(ctx context.Context, call Call) (Return, error) {
-	call.Namespace = ""
-	return g.named(g.call(ctx, abi.ExportScan, call))
+// Call is [Guest.Reconcile] for another export, which every guest has whose manifest asks for its calls.
+func (g *Guest) Call(ctx context.Context, export string, call Call) (Return, error) {
+	return g.named(g.call(ctx, export, call))
 }
 
 // Validate is [Guest.Reconcile] for the export validate, which every guest has whose manifest has a
@@ -206,7 +204,7 @@ func (g *Guest) run(ctx context.Context, in *instance, export string, call Call)
 	ctx, cancel := deadline.With(ctx, min(cmp.Or(max(call.Deadline, 0), g.limits.Deadline), g.limits.Deadline))
 	defer cancel()
 	c := g.newCall(call)
-	c.export = export
+	c.export, c.denied = export, g.sandbox.exports[export].Denied
 	g.calls.Add(1)
 	began, waited := time.Now(), taskOf(ctx).Waited()
 	c.looked = began

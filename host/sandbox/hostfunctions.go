@@ -162,13 +162,12 @@ var served = map[string][]string{
 	abi.ExportValidate: {abi.ImportGet, abi.ImportList},
 	abi.ExportMutate:   {abi.ImportGet, abi.ImportList},
 	abi.ExportConvert:  {},
-	abi.ExportScan:     {abi.ImportGet, abi.ImportList, abi.ImportIndexGet},
 }
 
 // serves reports whether the export that is called has a capability.
 func (c *call) serves(capability string) bool {
 	names, ok := served[c.export]
-	return !ok || slices.Contains(names, capability)
+	return (!ok || slices.Contains(names, capability)) && !slices.Contains(c.denied, capability)
 }
 
 // capability is a host function that sends a message of at most so many bytes to the

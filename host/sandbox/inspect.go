@@ -89,7 +89,7 @@ func (s *Sandbox) inspectInvalid(ctx context.Context, p Plugin, digest [sha256.S
 }
 
 // inspectModule describes a module as far as that does not depend on limits.
-func inspectModule(m *module.Module) *ModuleInfo {
+func inspectModule(m *module.Module, exports []string) *ModuleInfo {
 	out := &ModuleInfo{Producers: m.Producers()}
 	for _, name := range markers(m) {
 		out.Versions = append(out.Versions, strings.Replace(name, "_", "/", 1))
@@ -97,7 +97,7 @@ func inspectModule(m *module.Module) *ModuleInfo {
 	for _, in := range m.Imports {
 		out.Imports = append(out.Imports, inspectImport(in))
 	}
-	for _, e := range contractExports {
+	for _, e := range withExports(exports) {
 		out.Exports = append(out.Exports, Symbol{Name: e.name, Type: exportType(m, e.name), Required: e.required, Problem: errorText(verifyExport(m, e))})
 	}
 	out.Exports = append(out.Exports, Symbol{

@@ -182,7 +182,7 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
-	if err := g.manifest.CheckSections(g.sandbox.config.Sections); err != nil {
+	if err := g.sandbox.config.checkSections(g.manifest, in); err != nil {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
@@ -237,7 +237,6 @@ func checkOffers(m *abi.Manifest, in *instance) error {
 			{len(c.Validate) > 0, abi.ExportValidate, "validate", "allow or deny requests"},
 			{len(c.Mutate) > 0, abi.ExportMutate, "mutate", "change objects"},
 			{c.Convert, abi.ExportConvert, "convert", "convert objects"},
-			{len(c.Scans) > 0, abi.ExportScan, "scans", "find the objects to run"},
 		} {
 			if o.made && in.module.ExportedFunction(o.export) == nil {
 				return fmt.Errorf("controller %q has %s, and export %q is missing, which would %s: export the function, or remove %s from the manifest", c.Name, o.what, o.export, o.purpose, strings.TrimPrefix(o.what, "a "))

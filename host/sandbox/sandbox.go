@@ -75,12 +75,15 @@ import (
 // Sandbox holds what plugins share: the engine with its compile cache, the
 // execution slots and the memory budget. It is safe for concurrent use.
 type Sandbox struct {
-	config    Config
-	store     *native.Store
-	scheduler *schedule.Scheduler
-	memory    *memory.Budget
-	failures  *lru.Cache    // the *LoadError of loads that took too long, by loadKey
-	metering  meter.Options // other than the zero value in benchmarks only
+	config  Config
+	exports map[string]Export // of capabilities, by name
+	// exportNames are those of exports, in order.
+	exportNames []string
+	store       *native.Store
+	scheduler   *schedule.Scheduler
+	memory      *memory.Budget
+	failures    *lru.Cache    // the *LoadError of loads that took too long, by loadKey
+	metering    meter.Options // other than the zero value in benchmarks only
 
 	mu     sync.Mutex
 	guests map[*Guest]struct{}
@@ -112,12 +115,14 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		config:    config,
+		exports:   config.exports(),
 		store:     store,
 		scheduler: schedule.New(config.Slots),
 		failures:  lru.New(maxLoadFailures),
 		guests:    map[*Guest]struct{}{},
 		closing:   make(chan struct{}),
 	}
+	s.exportNames = slices.Sorted(maps.Keys(s.exports))
 	s.memory = memory.NewBudget(config.MemoryBytes, s.dropLongestIdle)
 	s.reaper.Go(s.runIdleReaper)
 	return s, nil

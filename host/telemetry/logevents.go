@@ -106,8 +106,8 @@ func (l *eventLog) Observe(event events.Event) {
 		l.plugins.Log(level, e.Line, append([]any{"event", e.Name, "plugin", e.Plugin}, e.Fields...)...)
 	case events.RunEnded:
 		l.runEnded(e)
-	case events.ScanEnded:
-		l.scanEnded(e)
+	case events.TurnEnded:
+		l.turnEnded(e)
 	case events.GuestLogged:
 		if level := guestLevel(e.Level); l.logs(e.Run.Plugin, level) {
 			l.guests.Log(level, e.Message, append(run("GuestLogged", e.Run), e.Fields...)...)

@@ -68,17 +68,17 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 			ended(events.Failure{Class: abi.ClassPanic, Stack: []string{"f", "g"}}), hclog.Error,
 			ofEnded(map[string]any{"class": abi.ClassPanic, "reason": "", "message": "", "stack": []string{"f", "g"}}),
 		},
-		"scan": {
-			events.ScanEnded{Run: run, Duration: 1500 * time.Microsecond, Objects: 2, Ignored: 1, Fuel: 5, MemoryBytes: 6},
+		"turn": {
+			events.TurnEnded{What: "turn", Event: "TurnEnded", Run: run, Duration: 1500 * time.Microsecond, Objects: 2, Ignored: 1, Fuel: 5, MemoryBytes: 6},
 			hclog.Debug,
-			ofRun("ScanEnded", map[string]any{"duration": "1.5ms", "fuel": int64(5), "memoryBytes": uint64(6), "objects": 2, "ignored": 1}),
+			ofRun("TurnEnded", map[string]any{"duration": "1.5ms", "fuel": int64(5), "memoryBytes": uint64(6), "objects": 2, "ignored": 1}),
 		},
-		"scan that broke off": {
-			events.ScanEnded{Run: run, Failure: events.Failure{Class: abi.ClassPanic, Message: "m", Stack: []string{"f"}, Printed: "p"}},
+		"turn that broke off": {
+			events.TurnEnded{What: "turn", Event: "TurnEnded", Run: run, Failure: events.Failure{Class: abi.ClassPanic, Message: "m", Stack: []string{"f"}, Printed: "p"}},
 			hclog.Error,
-			ofRun("ScanEnded", map[string]any{"duration": "0s", "fuel": 0, "memoryBytes": 0, "class": abi.ClassPanic, "reason": "", "message": "m", "stack": []string{"f"}, "printed": "p"}),
+			ofRun("TurnEnded", map[string]any{"duration": "0s", "fuel": 0, "memoryBytes": 0, "class": abi.ClassPanic, "reason": "", "message": "m", "stack": []string{"f"}, "printed": "p"}),
 		},
-		"scan that failed beyond the allowance": {event: events.ScanEnded{Run: run, Failure: events.Failure{Class: abi.ClassRetry}, Muted: true}},
+		"turn that failed beyond the allowance": {event: events.TurnEnded{What: "turn", Event: "TurnEnded", Run: run, Failure: events.Failure{Class: abi.ClassRetry}, Muted: true}},
 		"line of the guest": {
 			events.GuestLogged{Run: run, Level: abi.LogWarn, Message: "m", Fields: []any{"a", "b"}},
 			hclog.Warn,
@@ -166,7 +166,9 @@ func TestLevelsOfPlugins(t *testing.T) {
 	ended := func(plugin string, class abi.Class) events.Event {
 		return events.RunEnded{Run: events.Run{Plugin: plugin}, Failure: events.Failure{Class: class}}
 	}
-	scanned := func(plugin string) events.Event { return events.ScanEnded{Run: events.Run{Plugin: plugin}} }
+	scanned := func(plugin string) events.Event {
+		return events.TurnEnded{What: "turn", Event: "TurnEnded", Run: events.Run{Plugin: plugin}}
+	}
 	recovered := events.PluginRecovered{Revision: events.Revision{Plugin: "quiet"}}
 	log.Observe(events.LogLevelSet{Plugin: "loud", Level: "debug"})
 	log.Observe(events.LogLevelSet{Plugin: "quiet", Level: "error"})
@@ -182,8 +184,8 @@ func TestLevelsOfPlugins(t *testing.T) {
 		{"error of the quiet plugin", line("quiet", abi.LogError), true},
 		{"success of the host's level", ended("other", abi.ClassNone), false},
 		{"success of the loud plugin", ended("loud", abi.ClassNone), true},
-		{"scan of the host's level", scanned("other"), false},
-		{"scan of the loud plugin", scanned("loud"), true},
+		{"turn of the host's level", scanned("other"), false},
+		{"turn of the loud plugin", scanned("loud"), true},
 		{"retry of the quiet plugin", ended("quiet", abi.ClassRetry), false},
 		{"crash of the quiet plugin", ended("quiet", abi.ClassPanic), true},
 		{"recovery of the quiet plugin", recovered, false},

@@ -61,7 +61,6 @@ type Metrics struct {
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
 	webhooks    webhookMetrics
-	scans       scanMetrics
 	received    ReceiveMetrics
 }
 
@@ -87,7 +86,6 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
 	m.addWebhookMetrics()
-	m.addScanMetrics()
 	m.addReceiveMetrics()
 	m.addShown()
 	return m

@@ -6,6 +6,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // Capability declares a capability. A nil function is not called.
@@ -15,6 +16,11 @@ type Capability struct {
 	// Check returns what is wrong with the section of a controller, which was decoded and checked otherwise.
 	// It must be set, or the capability has no sections.
 	Check func(c *abi.Controller, section []byte) error
+	// Exports are the functions of guests that the capability calls.
+	Exports []sandbox.Export
+	// ForNoObject reports whether the guest is called for no object of a controller: such calls read its
+	// primaries in all namespaces that it follows.
+	ForNoObject func(c *abi.Controller) bool
 	// Policy returns an empty section of a policy, see [config.Section]. Without it policies have none.
 	Policy func() config.PolicySection
 	// Title is the name of its row in what `thole inspect` prints of a controller, and Describe returns the
@@ -28,22 +34,21 @@ type Capability struct {
 // List are the capabilities of a program, in the order in which their functions are called.
 type List []Capability
 
-// Checks returns what checks the sections of manifests, by their names.
-func (l List) Checks() map[string]func(*abi.Controller, []byte) error {
-	all := map[string]func(*abi.Controller, []byte) error{}
+// Modules returns what the capabilities ask of modules.
+func (l List) Modules() (all []sandbox.Capability) {
 	for _, c := range l {
 		if c.Check != nil {
-			all[c.Name] = c.Check
+			all = append(all, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: c.Exports})
 		}
 	}
 	return all
 }
 
-// Policies returns the sections that policies may have.
+// Policies returns the sections that policies may have, and what they have to allow.
 func (l List) Policies() (all []config.Section) {
 	for _, c := range l {
-		if c.Policy != nil {
-			all = append(all, config.Section{Name: c.Name, New: c.Policy})
+		if c.Policy != nil || c.ForNoObject != nil {
+			all = append(all, config.Section{Name: c.Name, New: c.Policy, ForNoObject: c.ForNoObject})
 		}
 	}
 	return all

@@ -9,15 +9,16 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// This file has the scans of the controller: SPEC.md, "Scan".
+// This file has the scans of the controller: abi/scans/SPEC.md.
 
 // Scanner is implemented by a [Runner] of plugins with scans.
 type Scanner interface {
-	// Scan scans for the text of an [abi.ScanRequest], and returns the text of an [abi.ScanResult]. Its
+	// Scan scans for the text of an [scans.Request], and returns the text of an [scans.Result]. Its
 	// errors are those of Reconcile.
 	Scan(request []byte, host Host) (abi.Code, []byte, error)
 }
@@ -30,7 +31,7 @@ func (native) Scan(request []byte, host Host) (abi.Code, []byte, error) {
 // Scan is one scan of the controller.
 type Scan struct {
 	Code   abi.Code
-	Result *abi.ScanResult // nil if the guest did not return one
+	Result *scans.Result // nil if the guest did not return one
 	// Objects are those that are due for it, and Ignored those that it has named beside them and the
 	// controller does not follow: "namespace/name", or "name" for a cluster-scoped kind, in their order.
 	Objects, Ignored []string
@@ -48,7 +49,8 @@ type Scan struct {
 // What the scan signals is in the requests of the next runs of its objects, until one has ended well.
 func (w *World) Scan(name string) *Scan {
 	w.tb.Helper()
-	if !slices.ContainsFunc(w.controller.Scans, func(s abi.Scan) bool { return s.Name == name }) {
+	all, _ := scans.Decode(w.controller.Section(scans.Name)) // was checked
+	if !slices.ContainsFunc(all, func(s scans.Scan) bool { return s.Name == name }) {
 		w.tb.Fatalf("scan %s: the controller has no scan of that name", name)
 	}
 	scanner, ok := w.runner.(Scanner)
@@ -57,11 +59,11 @@ func (w *World) Scan(name string) *Scan {
 	}
 	w.labelChildren()
 	w.serial++
-	q := &abi.ScanRequest{Controller: w.controller.Name, Scan: name, Now: w.now, Config: w.config}
+	q := &scans.Request{Controller: w.controller.Name, Scan: name, Now: w.now, Config: w.config}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))
 	run := &Run{tb: w.tb, world: w, primary: &object{}, serial: w.serial}
 	s := &Scan{tb: w.tb}
-	s.decode(scanner.Scan(abi.EncodeScanRequest(q), scanHost{asHost{run}}))
+	s.decode(scanner.Scan(scans.EncodeRequest(q), scanHost{asHost{run}}))
 	if s.Logs = run.Logs; run.unavailable { // it is made again
 		s.Class, s.Reason, s.Message = abi.ClassRetry, "Unavailable", "a read was not available yet"
 	}
@@ -83,7 +85,7 @@ func (s *Scan) decode(code abi.Code, text []byte, err error) {
 		s.Class, s.Message = classOf(err), err.Error()
 		return
 	}
-	result, err := abi.DecodeScanResult(text)
+	result, err := scans.DecodeResult(text)
 	if err != nil {
 		s.Class, s.Reason, s.Message = abi.ClassABI, "InvalidResult", err.Error()
 		return

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
 // scanner is a script with scans, whose result the test has set.
 type scanner struct {
 	*script
-	scan func(q *abi.ScanRequest, host Host) (abi.Code, []byte, error)
+	scan func(q *scans.Request, host Host) (abi.Code, []byte, error)
 }
 
 func (s *scanner) Scan(request []byte, host Host) (abi.Code, []byte, error) {
-	q, err := abi.DecodeScanRequest(request)
+	q, err := scans.DecodeRequest(request)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -25,8 +26,7 @@ func (s *scanner) Scan(request []byte, host Host) (abi.Code, []byte, error) {
 func scanWorld(tb testing.TB) (*World, *scanner) {
 	tb.Helper()
 	s := &scanner{script: newScript()}
-	s.features = []string{abi.FeatureScans}
-	s.controller.Scans = []abi.Scan{{Name: "due", Interval: 1000}}
+	s.controller.Sections = []abi.Section{{Name: scans.Name, Value: scans.Encode([]scans.Scan{{Name: "due", Interval: 1000}})}}
 	return NewWith(tb, s), s
 }
 
@@ -34,7 +34,7 @@ func TestAScanIsGivenItsRequest(t *testing.T) {
 	w, s := scanWorld(t)
 	w.Configure(map[string]int{"a": 1})
 	seeds := map[[32]byte]bool{}
-	s.scan = func(q *abi.ScanRequest, host Host) (abi.Code, []byte, error) {
+	s.scan = func(q *scans.Request, host Host) (abi.Code, []byte, error) {
 		seeds[q.Seed] = true
 		if q.Controller != "ctl" || q.Scan != "due" || !q.Now.Equal(w.Now()) || string(q.Config) != `{"a":1}` {
 			t.Errorf("the request is %+v", q)
@@ -67,14 +67,14 @@ func TestScansFailAsInAHost(t *testing.T) {
 		"no return":       {0, "", errors.New("trap"), abi.ClassPanic, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.scan = func(*abi.ScanRequest, Host) (abi.Code, []byte, error) { return c.code, []byte(c.text), c.err }
+			s.scan = func(*scans.Request, Host) (abi.Code, []byte, error) { return c.code, []byte(c.text), c.err }
 			if scan := w.Scan("due").ExpectFailure(c.class, c.reason); len(scan.Objects) != 0 {
 				t.Errorf("it makes %q due", scan.Objects)
 			}
 		})
 	}
 	w.FailReads(child, abi.CodeUnavailable)
-	s.scan = func(_ *abi.ScanRequest, host Host) (abi.Code, []byte, error) {
+	s.scan = func(_ *scans.Request, host Host) (abi.Code, []byte, error) {
 		host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref("ns", "c")}))
 		return abi.CodeOK, []byte(`{"objects":[{"namespace":"ns","name":"one"}]}`), nil
 	}
@@ -86,7 +86,7 @@ func TestScansFailAsInAHost(t *testing.T) {
 func TestExpectationsOfScansFail(t *testing.T) {
 	w, s := scanWorld(t)
 	w.createOne()
-	s.scan = func(*abi.ScanRequest, Host) (abi.Code, []byte, error) {
+	s.scan = func(*scans.Request, Host) (abi.Code, []byte, error) {
 		return abi.CodeOK, []byte(`{"objects":[{"namespace":"ns","name":"one","signal":1}]}`), nil
 	}
 	scan := w.Scan("due")
@@ -107,7 +107,7 @@ func TestExpectationsOfScansFail(t *testing.T) {
 func TestAScanOfNobodyIsRefusedByTheGuest(t *testing.T) {
 	for _, request := range []string{`{"controller":"none","scan":"due"}`, "{"} {
 		code, text := guest.Scan(nil, []byte(request))
-		if out, err := abi.DecodeScanResult(text); err != nil || code != abi.CodeRetry || out.Error == nil || out.Error.Reason != "BadRequest" {
+		if out, err := scans.DecodeResult(text); err != nil || code != abi.CodeRetry || out.Error == nil || out.Error.Reason != "BadRequest" {
 			t.Errorf("%s: returned %d %s", request, code, text)
 		}
 	}

@@ -5,6 +5,7 @@ package standard
 import (
 	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/host/with/cloudevents"
+	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
 )
 
@@ -12,6 +13,7 @@ import (
 func Capabilities() with.List {
 	return with.List{
 		timers.Capability(),
+		scans.Capability(),
 		cloudevents.Capability(),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/internal/repository"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
@@ -167,7 +168,7 @@ func (s *script) step() {
 
 func (s *script) scan(name string) {
 	scan := s.Scan(name).ExpectSuccess()
-	s.note("%s %v", abi.EncodeScanResult(scan.Result), scan.Logs)
+	s.note("%s %v", scans.EncodeResult(scan.Result), scan.Logs)
 }
 
 func (s *script) reviewed(r *sdktest.Review) {

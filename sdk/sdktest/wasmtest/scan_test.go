@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -51,7 +52,7 @@ func TestCompiledScansFailAndAreBounded(t *testing.T) {
 	scan("fail").ExpectFailure(abi.ClassStalled, "Wrong")
 	scan("panic").ExpectFailure(abi.ClassPanic, "")
 	scan("large").ExpectFailure(abi.ClassStalled, "InvalidSignal")
-	if n := len(scan("many").ExpectObjects("default/a").Result.Objects); n != abi.MaxScanned {
+	if n := len(scan("many").ExpectObjects("default/a").Result.Objects); n != scans.MaxObjects {
 		t.Errorf("%d objects", n)
 	}
 	if s := scan("log").ExpectObjects().ExpectLog("scans"); !slices.Equal(s.Ignored, []string{"default/none", "a"}) {
@@ -67,7 +68,7 @@ func TestCompiledScansFailAndAreBounded(t *testing.T) {
 
 // A plugin without scans refuses one: the manifest has none, so that a host never asks.
 func TestScanOfAPluginWithoutScansIsRefused(t *testing.T) {
-	back, err := wasmtest.Load(t, "bare", build(t, bareDir)).Scan(t.Context(), call("bare", "{}"))
+	back, err := wasmtest.Load(t, "bare", build(t, bareDir)).Call(t.Context(), scans.Export, call("bare", "{}"))
 	if err != nil || back.Code != abi.CodeStalled || len(back.Output) > 0 {
 		t.Errorf("it returns %d %s, %v", back.Code, back.Output, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
@@ -49,7 +50,7 @@ const (
 // Load loads a plugin into a sandbox of its own, which is closed when the test ends.
 func Load(tb testing.TB, name string, wasm []byte) *sandbox.Guest {
 	tb.Helper()
-	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir(), LoadTimeout: loadLimit, Sections: sections()})
+	s, err := sandbox.New(tb.Context(), sandbox.Config{CacheDir: cacheDir(), LoadTimeout: loadLimit, Capabilities: capabilities()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -106,11 +107,11 @@ func (r runner) Daemon(request []byte, host sdktest.Host) (abi.Code, []byte, err
 }
 
 func (r runner) Scan(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
-	q, err := abi.DecodeScanRequest(request)
+	q, err := scans.DecodeRequest(request)
 	if err != nil {
 		return 0, nil, err
 	}
-	back, err := r.guest.Scan(r.ctx, sandbox.Call{Request: [][]byte{request}, Now: q.Now, Seed: q.Seed, Host: calls{host}})
+	back, err := r.guest.Call(r.ctx, scans.Export, sandbox.Call{Request: [][]byte{request}, Now: q.Now, Seed: q.Seed, Host: calls{host}})
 	return back.Code, back.Output, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/cmd/thole/internal/crdgen"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
+	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
 	"github.com/thole-dev/thole/internal/toolchain"
 	"github.com/thole-dev/thole/internal/toolchain/traps"
@@ -327,11 +328,11 @@ func (b *builder) generateCRD(ctx context.Context) error {
 // moduleInspector finds out the name of a plugin from its module. The file must
 // have that name: a host refuses any other.
 type moduleInspector struct {
-	wanted   string        // by the user; "": the name that the module states
-	known    string        // of the last module that can be loaded; at first a guess
-	host     config.Config // with its defaults: its CacheDir is used
-	compiler []string
-	sections map[string]func(*abi.Controller, []byte) error // of capabilities
+	wanted       string        // by the user; "": the name that the module states
+	known        string        // of the last module that can be loaded; at first a guess
+	host         config.Config // with its defaults: its CacheDir is used
+	compiler     []string
+	capabilities []sandbox.Capability
 }
 
 // inspect loads the module as the host will; what is compiled for that is in the
@@ -359,7 +360,7 @@ func (i *moduleInspector) inspectAs(ctx context.Context, name string, b *build) 
 		return "", err
 	}
 	b.file, b.name, b.refused = file, name, ""
-	report, err := inspect.File(ctx, file, inspect.Options{Host: i.host, Compiler: i.compiler, Sections: i.sections})
+	report, err := inspect.File(ctx, file, inspect.Options{Host: i.host, Compiler: i.compiler, Capabilities: i.capabilities})
 	if err != nil {
 		return "", err
 	}

@@ -105,8 +105,8 @@ func describeEvent(event events.Event) []line {
 		return one("left", wait, "finalizers that no controller removes any more; to release them: %s", strings.Join(e.Commands, " and "))
 	case events.RunEnded:
 		return []line{{"reconcile", describeRun(e), runTone(e)}}
-	case events.ScanEnded:
-		return describeScan(e)
+	case events.TurnEnded:
+		return describeTurn(e)
 	case events.GuestLogged:
 		return []line{describeGuestLine(e)}
 	}
@@ -162,12 +162,12 @@ func describeRun(e events.RunEnded) string {
 	return text + printed(e.Failure.Printed)
 }
 
-// describeScan describes a scan, unless it has found nothing: it may be made each second.
-func describeScan(e events.ScanEnded) []line {
+// describeTurn describes a call for no object, unless it has found nothing: it may be made each second.
+func describeTurn(e events.TurnEnded) []line {
 	switch {
 	case e.Failure.Class != abi.ClassNone:
 		text := fmt.Sprintf("%s: failed (%s), %s; %s: %s", e.Object, e.Failure.Class, shortDuration(e.Duration), e.Failure.Reason, oneLine(e.Failure.Message))
-		return []line{{"scan", text + printed(e.Failure.Printed), bad}}
+		return []line{{e.What, text + printed(e.Failure.Printed), bad}}
 	case e.Objects+e.Ignored == 0:
 		return nil
 	}
@@ -175,7 +175,7 @@ func describeScan(e events.ScanEnded) []line {
 	if e.Ignored > 0 {
 		text += fmt.Sprintf("; %d that are not followed", e.Ignored)
 	}
-	return []line{{"scan", text, plain}}
+	return []line{{e.What, text, plain}}
 }
 
 // printed describes what the guest printed as it failed.

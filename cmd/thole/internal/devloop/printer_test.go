@@ -54,13 +54,13 @@ func TestDescribeEvent(t *testing.T) {
 			events.RunEnded{Run: run, Result: "waiting", Duration: 12 * time.Millisecond, Writes: 1, Failure: events.Failure{Class: abi.ClassWaiting, Reason: "PodTerminating"}},
 			[]string{"reconcile: wait: default/a: waiting, 1 write, 12 ms; PodTerminating"},
 		},
-		"scan that has found nothing": {events.ScanEnded{Run: run}, nil},
+		"scan that has found nothing": {events.TurnEnded{What: "scan", Run: run}, nil},
 		"scan": {
-			events.ScanEnded{Run: events.Run{Object: "scan/due"}, Duration: 3 * time.Millisecond, Objects: 2, Ignored: 1},
+			events.TurnEnded{What: "scan", Run: events.Run{Object: "scan/due"}, Duration: 3 * time.Millisecond, Objects: 2, Ignored: 1},
 			[]string{"scan: scan/due: 2 objects, 3 ms; 1 that are not followed"},
 		},
 		"scan that failed": {
-			events.ScanEnded{Run: events.Run{Object: "scan/due"}, Duration: 3 * time.Millisecond, Failure: events.Failure{Class: abi.ClassRetry, Reason: "NoSite", Message: "it is\n  away"}},
+			events.TurnEnded{What: "scan", Run: events.Run{Object: "scan/due"}, Duration: 3 * time.Millisecond, Failure: events.Failure{Class: abi.ClassRetry, Reason: "NoSite", Message: "it is\n  away"}},
 			[]string{"scan: bad: scan/due: failed (retry), 3 ms; NoSite: it is away"},
 		},
 		"guest's debug line": {

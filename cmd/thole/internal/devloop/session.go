@@ -78,7 +78,7 @@ func (s *session) run(ctx context.Context) error {
 	s.watch = newObjectWatch(func(c *objectChange) { s.notice(c) })
 	builds := make(chan buildEvent, maxBuildEvents)
 	b := newBuilder(s.Dir, s.cwd, s.path("build"), s.toolchain, &moduleInspector{
-		wanted: s.Name, known: fallbackName(s.Dir), host: s.hostConfig().WithDefaults(), compiler: s.Compiler, sections: s.Capabilities.Checks(),
+		wanted: s.Name, known: fallbackName(s.Dir), host: s.hostConfig().WithDefaults(), compiler: s.Compiler, capabilities: s.Capabilities.Modules(),
 	})
 	background.Go(func() { b.run(ctx, builds) })
 	if err := s.startCluster(ctx); err != nil {

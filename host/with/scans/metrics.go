@@ -1,13 +1,15 @@
-package telemetry
+package scans
 
 import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/thole-dev/thole/host/telemetry"
 )
 
-// scanMetrics are the metrics of scans.
-type scanMetrics struct {
+// metrics are the metrics of scans.
+type metrics struct {
 	scans    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	objects  *prometheus.GaugeVec
@@ -18,12 +20,12 @@ type scanMetrics struct {
 
 // The values of the label result of thole_scans_total.
 const (
-	scanSuccess = "success"
-	scanFailed  = "failed"
+	resultSuccess = "success"
+	resultFailed  = "failed"
 )
 
-func (m *Metrics) addScanMetrics() {
-	m.scans = scanMetrics{
+func newMetrics(m *telemetry.Metrics) metrics {
+	return metrics{
 		scans: m.Counter("thole_scans_total",
 			"Scans of controllers by result. One that could not be made, or not read, is made again and does not count.", "plugin", "controller", "scan", "result"),
 		duration: m.Histogram("thole_scan_duration_seconds",
@@ -40,57 +42,59 @@ func (m *Metrics) addScanMetrics() {
 	}
 }
 
-// ScanMetrics are the instruments of one scan. They may be used after [Metrics.ScanStopped]: a scan that
-// ends late creates no series.
-type ScanMetrics struct {
+// scanMetrics are the instruments of one scan. They may be used after remove: a scan that ends late creates no
+// series.
+type scanMetrics struct {
 	success, failed, ignored   prometheus.Counter
 	duration                   prometheus.Observer
 	objects, interval, running prometheus.Gauge
 }
 
-// Scan returns the instruments of a scan, and creates its series.
-func (m *Metrics) Scan(plugin, controller, scan string, interval time.Duration) *ScanMetrics {
-	s := &ScanMetrics{
-		success:  m.scans.scans.WithLabelValues(plugin, controller, scan, scanSuccess),
-		failed:   m.scans.scans.WithLabelValues(plugin, controller, scan, scanFailed),
-		ignored:  m.scans.ignored.WithLabelValues(plugin, controller, scan),
-		duration: m.scans.duration.WithLabelValues(plugin, controller, scan),
-		objects:  m.scans.objects.WithLabelValues(plugin, controller, scan),
-		interval: m.scans.interval.WithLabelValues(plugin, controller, scan),
-		running:  m.scans.running.WithLabelValues(plugin, controller, scan),
+// of returns the instruments of a scan, and creates its series.
+func (m *metrics) of(plugin, controller, scan string, interval time.Duration) *scanMetrics {
+	s := &scanMetrics{
+		success:  m.scans.WithLabelValues(plugin, controller, scan, resultSuccess),
+		failed:   m.scans.WithLabelValues(plugin, controller, scan, resultFailed),
+		ignored:  m.ignored.WithLabelValues(plugin, controller, scan),
+		duration: m.duration.WithLabelValues(plugin, controller, scan),
+		objects:  m.objects.WithLabelValues(plugin, controller, scan),
+		interval: m.interval.WithLabelValues(plugin, controller, scan),
+		running:  m.running.WithLabelValues(plugin, controller, scan),
 	}
 	s.interval.Set(interval.Seconds())
 	return s
 }
 
-// ScanStopped removes the series of a scan.
-func (m *Metrics) ScanStopped(plugin, controller, scan string) {
+// remove removes the series of a scan.
+func (m *metrics) remove(plugin, controller, scan string) {
 	labels := prometheus.Labels{"plugin": plugin, "controller": controller, "scan": scan}
-	for _, v := range []vec{m.scans.scans, m.scans.duration, m.scans.objects, m.scans.ignored, m.scans.interval, m.scans.running} {
+	for _, v := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{m.scans, m.duration, m.objects, m.ignored, m.interval, m.running} {
 		v.DeletePartialMatch(labels)
 	}
 }
 
-// Started counts the scan as running until the returned function is called.
-func (s *ScanMetrics) Started() (ended func()) {
+// started counts the scan as running until the returned function is called.
+func (s *scanMetrics) started() (ended func()) {
 	s.running.Inc()
 	return s.running.Dec
 }
 
-// Succeeded counts a scan that has made so many objects due, and has named some that its controller does
+// succeeded counts a scan that has made so many objects due, and has named some that its controller does
 // not follow.
-func (s *ScanMetrics) Succeeded(objects, ignored int, seconds float64) {
+func (s *scanMetrics) succeeded(objects, ignored int, seconds float64) {
 	s.success.Inc()
 	s.ignored.Add(float64(ignored))
 	s.objects.Set(float64(objects))
 	s.duration.Observe(seconds)
 }
 
-// Failed counts a scan that has failed.
-func (s *ScanMetrics) Failed(seconds float64) {
+// hasFailed counts a scan that has failed.
+func (s *scanMetrics) hasFailed(seconds float64) {
 	s.failed.Inc()
 	s.duration.Observe(seconds)
 }
 
-// Idle forgets what the last scan has found: another replica scans.
-func (s *ScanMetrics) Idle() { s.objects.Set(0) }
+// idle forgets what the last scan has found: another replica scans.
+func (s *scanMetrics) idle() { s.objects.Set(0) }

@@ -7,12 +7,12 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// turns is the order in which keys that an open breaker holds have their turn, one at a time. The
+// lines are the order in which keys that an open breaker holds have their turn, one at a time. The
 // standings take turns, so that keys that have failed keep none waiting that has not run, and
 // for each of them the namespaces do, so that one with many keys keeps no other waiting for more
 // than one of them. The order of the keys of a line is that of [queue.Queue.ReleaseFirst].
 // Breaker.mu guards it.
-type turns struct {
+type lines struct {
 	pacer  *pacer                 // whose runs they are
 	lines  [standings]list.List   // that have keys, by standing
 	byLine map[line]*list.Element // of lines
@@ -43,7 +43,7 @@ type heldKey struct {
 
 // takes reports whether it is the turn of a key that a worker has taken from its queue, and ends
 // the wait for it.
-func (t *turns) takes(k heldKey) bool {
+func (t *lines) takes(k heldKey) bool {
 	if t.next == k {
 		t.next = heldKey{}
 		return true
@@ -52,14 +52,14 @@ func (t *turns) takes(k heldKey) bool {
 }
 
 // add adds a line whose queue holds a key, behind the others unless it waits already.
-func (t *turns) add(l line) {
+func (t *lines) add(l line) {
 	if t.byLine[l] == nil {
 		t.byLine[l] = t.lines[l.standing].PushBack(l)
 	}
 }
 
 // advance releases the key whose turn it is, or sets the timer for the end of the pause.
-func (t *turns) advance(now time.Time, expired func()) {
+func (t *lines) advance(now time.Time, expired func()) {
 	if t.pacer.busy || t.next != (heldKey{}) || len(t.byLine) == 0 {
 		return
 	}
@@ -73,7 +73,7 @@ func (t *turns) advance(now time.Time, expired func()) {
 
 // releaseNext releases the first key of the next line. It returns false for a line that has none
 // any more, which is removed.
-func (t *turns) releaseNext() bool {
+func (t *lines) releaseNext() bool {
 	for t.last = (t.last + 1) % standings; t.lines[t.last].Len() == 0; t.last = (t.last + 1) % standings {
 	}
 	front := t.lines[t.last].Front()
@@ -88,7 +88,7 @@ func (t *turns) releaseNext() bool {
 	return true
 }
 
-func (t *turns) setTimer(d time.Duration, expired func()) {
+func (t *lines) setTimer(d time.Duration, expired func()) {
 	if t.timer == nil {
 		t.timer = time.AfterFunc(d, expired)
 		return
@@ -97,7 +97,7 @@ func (t *turns) setTimer(d time.Duration, expired func()) {
 }
 
 // release releases the first keys of a line, beside the turns.
-func (t *turns) release(l line, n int) {
+func (t *lines) release(l line, n int) {
 	if t.byLine[l] == nil {
 		return
 	}
@@ -109,13 +109,13 @@ func (t *turns) release(l line, n int) {
 	}
 }
 
-func (t *turns) remove(l line) {
+func (t *lines) remove(l line) {
 	t.lines[l.standing].Remove(t.byLine[l])
 	delete(t.byLine, l)
 }
 
 // clear forgets all lines, whose keys were released.
-func (t *turns) clear() {
+func (t *lines) clear() {
 	t.lines = [standings]list.List{}
 	clear(t.byLine)
 	if t.next = (heldKey{}); t.timer != nil {

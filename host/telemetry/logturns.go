@@ -9,12 +9,12 @@ import (
 	"github.com/thole-dev/thole/host/events"
 )
 
-func (l *eventLog) scanEnded(e events.ScanEnded) {
-	level, text := scanLine(e.Failure.Class)
+func (l *eventLog) turnEnded(e events.TurnEnded) {
+	level, text := turnLine(e)
 	if e.Muted || !l.logs(e.Plugin, level) {
 		return
 	}
-	fields := append(run("ScanEnded", e.Run), "duration", e.Duration.Round(time.Microsecond).String(),
+	fields := append(run(e.Event, e.Run), "duration", e.Duration.Round(time.Microsecond).String(),
 		"fuel", e.Fuel, "memoryBytes", e.MemoryBytes)
 	if e.Failure.Class == abi.ClassNone {
 		l.runs.Log(level, text, append(fields, "objects", e.Objects, "ignored", e.Ignored)...)
@@ -27,10 +27,10 @@ func (l *eventLog) scanEnded(e events.ScanEnded) {
 	l.runs.Log(level, text, append(fields, "class", e.Failure.Class, "reason", e.Failure.Reason, "message", e.Failure.Message)...)
 }
 
-// scanLine is [runLine] for a scan.
-func scanLine(class abi.Class) (level hclog.Level, text string) {
-	if level, _ = runLine(class); class == abi.ClassNone {
-		return level, "scanned"
+// turnLine is [runLine] for the end of a turn.
+func turnLine(e events.TurnEnded) (level hclog.Level, text string) {
+	if level, _ = runLine(e.Failure.Class); e.Failure.Class == abi.ClassNone {
+		return level, e.What + " ended"
 	}
-	return level, "scan failed"
+	return level, e.What + " failed"
 }

@@ -1,0 +1,18 @@
+package wasmtest
+
+import (
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/cloudevents"
+	"github.com/thole-dev/thole/abi/scans"
+	"github.com/thole-dev/thole/abi/timers"
+	"github.com/thole-dev/thole/host/sandbox"
+)
+
+// capabilities are those that the SDK has, as their hosts have them.
+func capabilities() []sandbox.Capability {
+	return []sandbox.Capability{
+		{Name: cloudevents.Name, Check: cloudevents.Check},
+		{Name: timers.Name, Check: timers.Check},
+		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export, Denied: []string{abi.ImportHTTP}}}},
+	}
+}
