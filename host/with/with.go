@@ -17,7 +17,7 @@ type Capability struct {
 	// It must be set, or the capability has no sections.
 	Check func(c *abi.Controller, section []byte) error
 	// Exports are the functions of guests that the capability calls.
-	Exports []sandbox.Export
+	Exports []Export
 	// ForNoObject reports whether the guest is called for no object of a controller: such calls read its
 	// primaries in all namespaces that it follows.
 	ForNoObject func(c *abi.Controller) bool
@@ -30,6 +30,9 @@ type Capability struct {
 	// New is called once for each host, before it starts.
 	New func(env runner.Environment) runner.Capability
 }
+
+// Export is a function of guests that a capability calls.
+type Export = sandbox.Export
 
 // List are the capabilities of a program, in the order in which their functions are called.
 type List []Capability

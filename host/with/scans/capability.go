@@ -11,7 +11,6 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/runner"
-	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/with"
 )
 
@@ -26,7 +25,7 @@ func Capability() with.Capability {
 	return with.Capability{
 		Name:        contract.Name,
 		Check:       contract.Check,
-		Exports:     []sandbox.Export{{Name: contract.Export, Meaning: "finds the objects to run", Denied: []string{abi.ImportHTTP}}},
+		Exports:     []with.Export{{Name: contract.Export, Meaning: "finds the objects to run", Denied: []string{abi.ImportHTTP}}},
 		ForNoObject: func(c *abi.Controller) bool { return len(scansOf(c)) > 0 },
 		Title:       "Scans",
 		Describe:    describe,
