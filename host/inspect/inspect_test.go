@@ -46,7 +46,7 @@ func inspect(t *testing.T, path string) *Report {
 	t.Helper()
 	var o Options
 	for _, c := range tck.Capabilities() {
-		o.Capabilities = append(o.Capabilities, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: []sandbox.Export{{Name: c.Export}}})
+		o.Capabilities = append(o.Capabilities, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: []sandbox.Export{{Name: c.Export, Meaning: "is of the kit"}}})
 	}
 	r, err := File(t.Context(), path, o)
 	if err != nil {

@@ -58,6 +58,9 @@ const soon = 500 * time.Millisecond
 
 func newSandbox(tb testing.TB, config Config) *Sandbox {
 	tb.Helper()
+	for _, c := range tck.Capabilities() {
+		config.Capabilities = append(config.Capabilities, Capability{Name: c.Name, Check: c.Check, Exports: []Export{{Name: c.Export, Meaning: "is the kit's", Denied: c.Denied}}})
+	}
 	s, err := New(tb.Context(), config)
 	if err != nil {
 		tb.Fatal(err)

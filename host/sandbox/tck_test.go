@@ -17,7 +17,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	tck.Run(t, kitAdapter{t, newSandbox(t, kitConfig())}, tck.Cases())
+	tck.Run(t, kitAdapter{t, newSandbox(t, Config{})}, tck.Cases())
 }
 
 // TestConformanceWithoutIdleInstances runs the kit with guests whose first call
@@ -26,7 +26,7 @@ func TestConformanceWithoutIdleInstances(t *testing.T) {
 	if testing.Short() {
 		t.Skip("repeats the kit")
 	}
-	tck.Run(t, kitAdapter{t, trimmingLoader{newSandbox(t, kitConfig())}}, tck.Cases())
+	tck.Run(t, kitAdapter{t, trimmingLoader{newSandbox(t, Config{})}}, tck.Cases())
 }
 
 // loader is a sandbox, or one that trims its guests.
@@ -190,7 +190,7 @@ func TestHostileGuestsAreContained(t *testing.T) {
 	if testing.Short() && !raceDetector {
 		t.Skip("takes long")
 	}
-	tck.Run(t, kitAdapter{t, newSandbox(t, kitConfig())}, tck.Hostile())
+	tck.Run(t, kitAdapter{t, newSandbox(t, Config{})}, tck.Hostile())
 }
 
 // callOutcome is what a replay of a call must reproduce.
@@ -209,7 +209,7 @@ func TestSameCallHasTheSameOutcome(t *testing.T) {
 	if testing.Short() && !raceDetector {
 		t.Skip("takes long")
 	}
-	one, other := newSandbox(t, kitConfig()), newSandbox(t, kitConfig())
+	one, other := newSandbox(t, Config{}), newSandbox(t, Config{})
 	for _, c := range append(tck.Cases(), tck.Hostile()...) {
 		if c.Stage == tck.StageLoad {
 			continue
@@ -247,13 +247,4 @@ func faultText(err error) string {
 		return fmt.Sprint(err, fault.Stack)
 	}
 	return fmt.Sprint(err)
-}
-
-// kitConfig has the capabilities that the kit needs.
-func kitConfig() Config {
-	var config Config
-	for _, c := range tck.Capabilities() {
-		config.Capabilities = append(config.Capabilities, Capability{Name: c.Name, Check: c.Check, Exports: []Export{{Name: c.Export, Meaning: "is the kit's", Denied: c.Denied}}})
-	}
-	return config
 }
