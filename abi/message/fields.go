@@ -10,7 +10,7 @@ import (
 )
 
 // Fields encodes or decodes one message. Each type of a message lists its
-// fields once, in a method that is also called fields. To encode, the list runs
+// fields once, in a method. To encode, the list runs
 // once, and each entry writes its field. To decode, it runs until there are no more
 // members in the JSON object: an entry reads the next member if that has its name. If
 // the members have the order of the list, as an encoder writes them, it runs once.
@@ -286,7 +286,7 @@ func Pointer[T any](f *Fields, name string, p **T, list func(*T, *Fields)) {
 	f.Value(func(f *Fields) { list(*p, f) })
 }
 
-// objects is an array of objects with the fields of list.
+// Objects is an array of objects with the fields of list.
 func Objects[T any](f *Fields, name string, limit int, values *[]T, list func(*T, *Fields)) {
 	f.entries(name, limit, len(*values), func(i int, f *Fields) {
 		switch {
@@ -300,7 +300,7 @@ func Objects[T any](f *Fields, name string, limit int, values *[]T, list func(*T
 	})
 }
 
-// objects is the part of the function of that name that is the same for all types, of
+// entries is the part of [Objects] that is the same for all types, of
 // which a plugin has many. entry lists the fields of an entry; without f it makes place:
 // it is called with 0 before entries are read, and with the number of entries before each
 // of them.
