@@ -85,8 +85,8 @@ type Host struct {
 // New checks the configuration and makes the stages. Nothing runs yet, and
 // nothing is left behind if it fails.
 func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err error) {
+	c.Sections = env.Capabilities.Sections()
 	c = c.WithDefaults()
-	c.Sections = env.Capabilities.Policies()
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -143,7 +143,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, Sections: c.Sections, AllowRequested: env.AllowRequested,
-		Capabilities: env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}),
+		Capabilities: env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}, c.Values),
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
 		Loader:    loader{h.sandbox, h.replicas.keep},

@@ -88,7 +88,7 @@ func printYAML(cmd *cobra.Command, value any) error {
 // given by flags over it. The configuration is valid once its defaults are
 // filled in, which is left to its user: thole dev has some of its own.
 func hostConfig(file string, setFlags func(*config.Config)) (c config.Config, err error) {
-	c.Sections = standard.Capabilities().Policies()
+	c.Sections = standard.Capabilities().Sections()
 	if file != "" {
 		if c, err = config.Read(file, c.Sections...); err != nil {
 			return c, err

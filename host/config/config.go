@@ -15,7 +15,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"time"
 
@@ -90,9 +89,11 @@ type Config struct {
 	// file is taken. They are bounded by the rest of the configuration, as a file is.
 	Policies map[string]json.RawMessage `json:"policies,omitempty"`
 
-	// Sections are the fields that capabilities have in policies. They are those of the program, and of
-	// no file.
-	Sections []Section `json:"-"`
+	// Sections are the fields that capabilities have here and in policies. They are those of the program, and
+	// of no file. Values are what the fields have here, by their names: of each one, once the defaults are
+	// filled in.
+	Sections []Section              `json:"-"`
+	Values   map[string]HostSection `json:"-"`
 }
 
 // Allow is the ceiling of the policy files. Whoever may write to the plugin
@@ -147,11 +148,12 @@ func (c *Config) checkVersion(written map[string]any) error {
 }
 
 func (c *Config) schema() schema {
-	return schema{fieldsOf(reflect.TypeFor[Config](), ""), policyFields(c.Sections), "the policy of a plugin"}
+	return schema{configFields(c.Sections), policyFields(c.Sections), "the policy of a plugin"}
 }
 
-func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) []error {
-	return unmarshal(asJSON, c, known, written)
+func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) (problems []error) {
+	c.Values, problems = unmarshalSections(asJSON, c, hostSections(c.Sections), known, written)
+	return problems
 }
 
 // numbers returns the numbers of the configuration with their defaults and
@@ -166,7 +168,7 @@ func (c *Config) numbers() []number {
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
 // not name the directory of the plugins. YAML aliases are not supported. The sections are those that
-// policies may have.
+// it and policies may have.
 func Read(path string, sections ...Section) (c Config, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -206,6 +208,10 @@ func (c Config) WithDefaults() Config {
 	c.Metrics.setDefaults(c.Listen)
 	c.Webhook.setDefaults()
 	c.Events.setDefaults()
+	if values := hostSections(c.Sections); len(values) > 0 {
+		maps.Copy(values, c.Values)
+		c.Values = values
+	}
 	for _, n := range c.numbers() {
 		if n.value == 0 {
 			n.set(n.standard)
@@ -247,6 +253,9 @@ func (c Config) problems() (problems []error) {
 	problems = append(problems, c.Events.problems()...)
 	if err := c.Tracing.problem(); err != nil {
 		problems = append(problems, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		problems = append(problems, c.Values[name].Problems(field.NewPath(name))...)
 	}
 	problems = append(problems, c.Allow.problems()...)
 	for _, plugin := range slices.Sorted(maps.Keys(c.Policies)) {

@@ -12,17 +12,26 @@ import (
 	"github.com/thole-dev/thole/host/egress"
 )
 
-// A capability has a field of its own in the policy of a plugin. It is decoded and checked as strictly as
-// the fields of [Policy].
+// A capability has a field of its own in the policy of a plugin, and in the file of --config. They are decoded
+// and checked as strictly as the fields of [Policy] and [Config].
 
-// Section declares the field of a capability in policies, and what they have to allow for it.
+// Section declares the fields of a capability, and what policies have to allow for it.
 type Section struct {
-	Name string // of the field
+	Name string // of both fields
 	// ForNoObject reports whether the guest is called for no object of a controller. It may be nil.
 	ForNoObject func(c *abi.Controller) bool
-	// New returns an empty value: a pointer to a struct, whose fields have JSON tags and, in Go, comments. It is
-	// nil if there is no field.
+	// New returns an empty value of the field in policies: a pointer to a struct, whose fields have JSON tags
+	// and, in Go, comments. It is nil if there is no field.
 	New func() PolicySection
+	// Config returns the value of the field in the file of --config with its defaults, which are kept where
+	// the file has nothing: a pointer as well. It is nil if there is no field.
+	Config func() HostSection
+}
+
+// HostSection is what the file of --config has in the field of a capability.
+type HostSection interface {
+	// Problems returns what is wrong with the value. at is the path of the field.
+	Problems(at *field.Path) []error
 }
 
 // PolicySection is what the policy of a plugin has in the field of a capability.
@@ -57,62 +66,93 @@ type policyFile struct {
 }
 
 func (f policyFile) schema() schema {
-	return schema{policyFields(f.sections), fieldsOf(reflect.TypeFor[Config](), ""), "the file of --config"}
+	return schema{policyFields(f.sections), configFields(f.sections), "the file of --config"}
 }
 
-// policyFields returns the fields of a policy, with those of the capabilities.
-func policyFields(sections []Section) fields {
-	all := fieldsOf(reflect.TypeFor[Policy](), "")
+// policySections returns the empty values of the fields in policies, by their names.
+func policySections(sections []Section) map[string]PolicySection {
+	all := map[string]PolicySection{}
 	for _, s := range sections {
-		if s.New == nil {
-			continue
+		if s.New != nil {
+			all[s.Name] = s.New()
 		}
-		t := reflect.TypeOf(s.New()).Elem()
-		all[s.Name] = t
-		maps.Copy(all, fieldsOf(t, s.Name+"."))
+	}
+	return all
+}
+
+// hostSections returns the defaults of the fields in the file of --config, by their names.
+func hostSections(sections []Section) map[string]HostSection {
+	all := map[string]HostSection{}
+	for _, s := range sections {
+		if s.Config != nil {
+			all[s.Name] = s.Config()
+		}
+	}
+	return all
+}
+
+// policyFields returns the fields of a policy, and configFields those of the configuration, with those of the
+// capabilities.
+func policyFields(sections []Section) fields {
+	return withSections(fieldsOf(reflect.TypeFor[Policy](), ""), policySections(sections))
+}
+
+func configFields(sections []Section) fields {
+	return withSections(fieldsOf(reflect.TypeFor[Config](), ""), hostSections(sections))
+}
+
+func withSections[S any](all fields, sections map[string]S) fields {
+	for name, s := range sections {
+		t := reflect.TypeOf(s).Elem()
+		all[name] = t
+		maps.Copy(all, fieldsOf(t, name+"."))
 	}
 	return all
 }
 
 // unmarshal stores JSON in the policy and in the sections that are written.
 func (f policyFile) unmarshal(asJSON []byte, known schema, written map[string]any) (problems []error) {
+	f.Sections, problems = unmarshalSections(asJSON, f.Policy, policySections(f.sections), known, written)
+	return problems
+}
+
+// unmarshalSections is [unmarshal] for a document with sections. It returns those that are written, nil for
+// none. The values that are passed may be changed.
+func unmarshalSections[S any](asJSON []byte, into any, sections map[string]S, known schema, written map[string]any) (found map[string]S, problems []error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(asJSON, &members); err != nil {
-		return []error{err}
+		return nil, []error{err}
 	}
-	for _, s := range f.sections {
-		if s.New == nil {
-			continue
-		}
-		text, ok := members[s.Name]
-		delete(members, s.Name)
+	for _, name := range slices.Sorted(maps.Keys(sections)) {
+		text, ok := members[name]
+		delete(members, name)
 		if !ok || string(text) == "null" {
 			continue
 		}
-		value := s.New()
+		value := reflect.ValueOf(sections[name])
 		// A struct with that one field, so that errors have the paths of the whole.
 		around := reflect.New(reflect.StructOf([]reflect.StructField{{
-			Name: "Section", Type: reflect.TypeOf(value).Elem(), Tag: reflect.StructTag(`json:"` + s.Name + `"`),
+			Name: "Section", Type: value.Type(), Tag: reflect.StructTag(`json:"` + name + `"`),
 		}}))
-		alone, err := json.Marshal(map[string]json.RawMessage{s.Name: text})
+		around.Elem().Field(0).Set(value)
+		alone, err := json.Marshal(map[string]json.RawMessage{name: text})
 		if err != nil {
-			return append(problems, err)
+			return nil, append(problems, err)
 		}
-		found := unmarshal(alone, around.Interface(), known, map[string]any{s.Name: written[s.Name]})
-		reflect.ValueOf(value).Elem().Set(around.Elem().Field(0))
-		if problems = append(problems, found...); len(found) > 0 {
+		wrong := unmarshal(alone, around.Interface(), known, map[string]any{name: written[name]})
+		if problems = append(problems, wrong...); len(wrong) > 0 {
 			continue
 		}
-		if f.Sections == nil {
-			f.Sections = map[string]PolicySection{}
+		if found == nil {
+			found = map[string]S{}
 		}
-		f.Sections[s.Name] = value
+		found[name] = sections[name]
 	}
 	rest, err := json.Marshal(members)
 	if err != nil {
-		return append(problems, err)
+		return nil, append(problems, err)
 	}
-	return append(problems, unmarshal(rest, f.Policy, known, written)...)
+	return found, append(problems, unmarshal(rest, into, known, written)...)
 }
 
 // sectionProblems returns what is wrong with the sections of a policy.
@@ -135,15 +175,25 @@ func (p Policy) Secrets() []egress.SecretRef {
 // MarshalJSON implements [json.Marshaler]: each section is a field.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	type fieldsAlone Policy
-	text, err := json.Marshal(fieldsAlone(p))
-	if err != nil || len(p.Sections) == 0 {
+	return marshalSections(fieldsAlone(p), p.Sections)
+}
+
+// MarshalJSON implements [json.Marshaler]: each section is a field.
+func (c Config) MarshalJSON() ([]byte, error) {
+	type fieldsAlone Config
+	return marshalSections(fieldsAlone(c), c.Values)
+}
+
+func marshalSections[S any](fieldsAlone any, sections map[string]S) ([]byte, error) {
+	text, err := json.Marshal(fieldsAlone)
+	if err != nil || len(sections) == 0 {
 		return text, err
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
 		return nil, err
 	}
-	for name, s := range p.Sections {
+	for name, s := range sections {
 		if members[name], err = json.Marshal(s); err != nil {
 			return nil, err
 		}

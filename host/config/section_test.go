@@ -41,11 +41,68 @@ func (m *mail) Hosts() (all egress.Entries) {
 	return all
 }
 
-// withMail is a host with that capability and another one.
+// office is the section of a capability in the configuration.
+type office struct {
+	Desks int     `json:"desks,omitempty"`
+	Doors letters `json:"doors,omitempty"`
+}
+
+func (o *office) Problems(at *field.Path) (problems []error) {
+	if o.Desks < 1 {
+		problems = append(problems, field.Invalid(at.Child("desks"), o.Desks, "must be 1 or more"))
+	}
+	return problems
+}
+
+// withMail is a host with that capability and others.
 func withMail() Config {
 	return Config{Sections: []Section{
-		{Name: "mail", New: func() PolicySection { return &mail{} }}, {Name: "post", New: func() PolicySection { return &mail{} }},
+		{Name: "mail", New: func() PolicySection { return &mail{} }},
+		{Name: "post", New: func() PolicySection { return &mail{} }},
+		{Name: "office", Config: func() HostSection { return &office{Desks: 3, Doors: letters{{"front"}}} }},
 	}}.WithDefaults()
+}
+
+func TestSectionsOfCapabilitiesAreInTheConfiguration(t *testing.T) {
+	sections := withMail().Sections
+	for text, want := range map[string]*office{
+		"":                                 {3, letters{{"front"}}},
+		"office:":                          {3, letters{{"front"}}},
+		"office: {desks: 7}":               {7, letters{{"front"}}},
+		"office: {doors: [{host: back}]}":  {3, letters{{"back"}}},
+		"office: {doors: []}\ncacheMiB: 9": {3, letters{}},
+	} {
+		c, err := Read(write(t, text), sections...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = c.WithDefaults()
+		if got := c.Values["office"]; len(c.Values) != 1 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+		printed, err := kyaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(write(t, string(printed)), sections...)
+		if err != nil || text != "office: {doors: []}\ncacheMiB: 9" && !reflect.DeepEqual(again.Values, c.Values) {
+			t.Errorf("%v: %+v\nwant\n%+v\n%s", err, again.Values, c.Values, printed)
+		}
+	}
+	for text, want := range map[string]string{
+		"office: x":                     `office: Invalid value: "x": must be a mapping of fields, such as {desks: ...}`,
+		"office: {desk: 1}":             `unknown field "office.desk", did you mean "office.desks"?`,
+		"office: {desks: many}":         `office.desks: Invalid value: "many": must be a whole number`,
+		"office: {desks: 0}":            `office.desks: Invalid value: 0: must be 1 or more`,
+		"office: {doors: [{hots: a}]}":  `unknown field "office.doors[0].hots"`,
+		"offices: {}":                   `unknown field "offices", did you mean "office"?`,
+		"office: {desks: 0}\nlisten: x": `listen: Invalid value: "x"`,
+	} {
+		_, err := Read(write(t, text), sections...)
+		wantProblems(t, err, want)
+	}
+	_, err := withMail().ReadPolicy("p", versioned("office: {}"))
+	wantProblems(t, err, `unknown field "office": it belongs in the file of --config`)
 }
 
 func TestSectionsOfCapabilitiesAreInThePolicy(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
@@ -20,6 +21,8 @@ type Environment struct {
 	Events  events.Observer
 	Logger  hclog.Logger
 	Version string // of the host
+	// Section is what the configuration has in the field of the capability; nil if there is no such field.
+	Section config.HostSection
 }
 
 // Capability is what a capability does with the plugins of a host. The runner calls those of several

@@ -11,7 +11,7 @@ import (
 
 // Capability declares a capability. A nil function is not called.
 type Capability struct {
-	// Name is that of its sections, in the controllers of manifests and in policies.
+	// Name is that of its sections, in the controllers of manifests, in policies and in the file of --config.
 	Name string
 	// Check returns what is wrong with the section of a controller, which was decoded and checked otherwise.
 	// It must be set, or the capability has no sections.
@@ -21,8 +21,10 @@ type Capability struct {
 	// ForNoObject reports whether the guest is called for no object of a controller: such calls read its
 	// primaries in all namespaces that it follows.
 	ForNoObject func(c *abi.Controller) bool
-	// Policy returns an empty section of a policy, see [config.Section]. Without it policies have none.
+	// Policy returns an empty section of a policy, and Config the defaults of the one in the file of --config,
+	// see [config.Section]. Without it there is none.
 	Policy func() config.PolicySection
+	Config func() config.HostSection
 	// Title is the name of its row in what `thole inspect` prints of a controller, and Describe returns the
 	// text, "" for a controller that does not use the capability.
 	Title    string
@@ -47,11 +49,11 @@ func (l List) Modules() (all []sandbox.Capability) {
 	return all
 }
 
-// Policies returns the sections that policies may have, and what they have to allow.
-func (l List) Policies() (all []config.Section) {
+// Sections returns the sections that policies and the configuration may have, and what policies have to allow.
+func (l List) Sections() (all []config.Section) {
 	for _, c := range l {
-		if c.Policy != nil || c.ForNoObject != nil {
-			all = append(all, config.Section{Name: c.Name, New: c.Policy, ForNoObject: c.ForNoObject})
+		if c.Policy != nil || c.Config != nil || c.ForNoObject != nil {
+			all = append(all, config.Section{Name: c.Name, New: c.Policy, Config: c.Config, ForNoObject: c.ForNoObject})
 		}
 	}
 	return all
@@ -67,10 +69,11 @@ func (l List) Rows() (all []func(*abi.Controller) (title, text string)) {
 	return all
 }
 
-// New returns what the capabilities do in a host.
-func (l List) New(env runner.Environment) (all []runner.Capability) {
+// New returns what the capabilities do in a host with these sections of the configuration.
+func (l List) New(env runner.Environment, sections map[string]config.HostSection) (all []runner.Capability) {
 	for _, c := range l {
 		if c.New != nil {
+			env.Section = sections[c.Name]
 			all = append(all, c.New(env))
 		}
 	}

@@ -22,14 +22,22 @@ import (
 // The configuration: types and comments of the source, defaults and ranges of the
 // code.
 
-// policyTable has the fields of a policy, and after them those of the capabilities.
+// policyTable has the fields of a policy, and configTable those of the configuration, and after them those of
+// the capabilities.
 func policyTable(t *testing.T) string {
-	rows := fieldRows(t, "host/config", "Policy", "")
-	for _, s := range standard.Capabilities().Policies() {
-		if s.New == nil {
-			continue
+	return tableWithSections(t, "Policy", func(s config.Section) bool { return s.New != nil })
+}
+
+func configTable(t *testing.T) string {
+	return tableWithSections(t, "Config", func(s config.Section) bool { return s.Config != nil })
+}
+
+func tableWithSections(t *testing.T, typeName string, has func(config.Section) bool) string {
+	rows := fieldRows(t, "host/config", typeName, "")
+	for _, s := range standard.Capabilities().Sections() {
+		if has(s) {
+			rows = append(rows, []string{code(s.Name), "[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", "", "", "Of the [capability](#" + strings.ToLower(s.Name) + ")"})
 		}
-		rows = append(rows, []string{code(s.Name), "[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", "", "", "Of the [capability](#" + strings.ToLower(s.Name) + ")"})
 	}
 	return table(fieldHeader, rows)
 }
@@ -152,10 +160,14 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB", "metrics.secure"}, path) {
 		return "see there"
 	}
-	if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {
+	c := config.Config{Sections: standard.Capabilities().Sections()}.WithDefaults()
+	value := reflect.ValueOf(c)
+	section, name, _ := strings.Cut(path, ".")
+	if s := c.Values[section]; s != nil {
+		path, value = name, reflect.ValueOf(s).Elem()
+	} else if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {
 		return ""
 	}
-	value := reflect.ValueOf(config.Config{}.WithDefaults())
 	for name := range strings.SplitSeq(path, ".") {
 		value = fieldNamed(t, value, name)
 	}
@@ -199,8 +211,11 @@ var rangePattern = regexp.MustCompile(`^([\w.]+): .*must be between (\S+) and (\
 // numberRanges returns the ranges of all numbers by the errors about those that are
 // out of them.
 func numberRanges(t *testing.T) map[string]string {
-	invalid := config.Config{Plugins: "-"}
+	invalid := config.Config{Plugins: "-", Sections: standard.Capabilities().Sections()}.WithDefaults()
 	setNumbers(reflect.ValueOf(&invalid).Elem())
+	for _, s := range invalid.Values {
+		setNumbers(reflect.ValueOf(s).Elem())
+	}
 	ranges := map[string]string{}
 	for line := range strings.Lines(fmt.Sprint(invalid.Validate())) {
 		if m := rangePattern.FindStringSubmatch(strings.TrimSpace(line)); m != nil {

@@ -28,7 +28,7 @@ var (
 	generatedPart  = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) -->\n(.*?)<!-- end: ([a-z-]+) -->\n`)
 	generatedParts = map[string]func(*testing.T) string{
 		"cli":    commandLine,
-		"config": func(t *testing.T) string { return fieldTable(t, "host/config", "Config", "") },
+		"config": configTable,
 		"election": func(t *testing.T) string {
 			return fieldTable(t, "host/config", "LeaderElection", "leaderElection.")
 		},

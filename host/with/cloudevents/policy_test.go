@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/with"
 )
 
-func sections() []config.Section { return with.List{Capability()}.Policies() }
+func sections() []config.Section { return with.List{Capability()}.Sections() }
 
 func versioned(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }
 
