@@ -1,11 +1,24 @@
 package host
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -27,4 +40,72 @@ func TestWhatNamesACapabilityThatIsAwayIsRefused(t *testing.T) {
 	refused("ttl", `unknown field "absent"`)
 	writeText(t, policy, "apiVersion: thole.dev/v1alpha1\n")
 	r.expectState("ttl", func(s catalog.Status) bool { return s.State == catalog.Waiting }) // for what its policy does not allow
+}
+
+// watched is the section of a capability that notes what it observes.
+type watched struct {
+	Name string `json:"name,omitempty"`
+}
+
+func (*watched) Problems(*field.Path) []error { return nil }
+
+// watching returns the capability, and what it has noted. It observes nothing if it has no name.
+func watching() (of with.Capability, noted func() []string) {
+	var mu sync.Mutex
+	var all []string
+	note := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, text)
+	}
+	of = with.Capability{
+		Name:   "watch",
+		Config: func() config.HostSection { return &watched{"default"} },
+		New: func(env runner.Environment) runner.Capability {
+			name := env.Section.(*watched).Name
+			if name == "" {
+				return runner.Capability{}
+			}
+			return runner.Capability{
+				Observe: func(e events.Event) { note(fmt.Sprintf("%s %T", name, e)) },
+				Stop:    func() { note(name + " stop") },
+			}
+		},
+	}
+	return of, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+func TestCapabilitiesObserveAHostFromItsStartToItsEnd(t *testing.T) {
+	for name, want := range map[string][]string{
+		"default": {"default events.HostStarted", "default events.NoPlugins", "default events.HostStopped", "default stop"},
+		"other":   {"other events.HostStarted", "other events.NoPlugins", "other events.HostStopped", "other stop"},
+		"":        nil,
+	} {
+		of, noted := watching()
+		r := startWith(t, controlPlane(t), with.List{of}, func(c *config.Config) {
+			if name != "default" {
+				c.Values = map[string]config.HostSection{"watch": &watched{name}}
+			}
+		})
+		await.Until(t, "the host has looked for plugins", func() bool { return strings.Contains(r.log.String(), `"NoPlugins"`) })
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		if got := noted(); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestCapabilitiesOfAHostThatCannotBeMadeAreStopped(t *testing.T) {
+	of, noted := watching()
+	c := config.Config{Plugins: t.TempDir(), Listen: "127.0.0.1:99999", CacheDir: t.TempDir()}
+	_, err := New(context.Background(), c, Environment{Cluster: &rest.Config{Host: "127.0.0.1:1"}, Logger: hclog.NewNullLogger(), Capabilities: with.List{of}})
+	if got := noted(); err == nil || !slices.Equal(got, []string{"default stop"}) {
+		t.Errorf("%v, %q", err, got)
+	}
 }

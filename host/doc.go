@@ -37,15 +37,16 @@
 //
 // This is how one is made; host/with/cloudevents is an example.
 //
-//  1. abi/<name> has what hosts and guests share: the constant Name, which is that of its section in the
-//     controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that is not
-//     null: see abi.Controller.Section. The package imports nothing but the standard library and abi. Its messages
+//  1. abi/<name> has what hosts and guests share, if there is something: the constant Name, which is that of its
+//     section in the controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that
+//     is not null: see abi.Controller.Section. The package imports nothing but the standard library and abi. Its messages
 //     list their fields as those of the core do (abi/message), so that errors have the path within the section. The
 //     page is named in the table of abi/SPEC.md. The name is in camel case, such as cloudEvents; the folders have
 //     it in lower case.
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
-//     (Check), which functions of guests it calls (Exports), what a policy may have (Policy, a struct with JSON tags that implements
-//     config.PolicySection), what the file of --config may have (Config), the row of thole inspect (Title, Describe), and what it does in a host (New).
+//     (Check), which functions of guests it calls (Exports), what a policy may have (Policy, a struct with JSON
+//     tags that implements config.PolicySection), what the file of --config may have (Config, which implements
+//     config.HostSection), the row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, and returns a runner.Capability. Series are made when the plugin runs:
 //     the start of a plugin may fail after its part was made. That returns a part for each
@@ -54,6 +55,8 @@
 //     it is called, by which goroutine, and whether it may block. State is what the functions of a part
 //     share: nothing is global, nothing is registered in init. A test can call them without a host, by
 //     Capability().New(env).Plugin("p").
+//     What only has to know what happens needs no hook: Observe receives the events of the host. host/with/traces
+//     is an example.
 //     Calls of the guest for no object are turns (dispatch.Turn): the core makes them, and makes the objects due
 //     that they find. host/with/scans is an example.
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on

@@ -58,7 +58,6 @@ type Host struct {
 	version string
 	logger  hclog.Logger
 	metrics *telemetry.Metrics
-	traces  *telemetry.Traces // nil without a collector
 	events  events.Observer
 	sender  *podevents.Sender
 	// replicas is nil if there is one.
@@ -67,8 +66,9 @@ type Host struct {
 	webhooks *webhooks
 	received http.Handler // of events from outside
 	// secure is nil if the server serves everything to everybody.
-	secure   *secure
-	policies policies
+	secure       *secure
+	policies     policies
+	capabilities []runner.Capability
 	// logLevels are those of the policies, by the name of the plugin: see setLogLevels.
 	logLevels map[string]string
 
@@ -101,11 +101,15 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if h.sender, err = podevents.New(cluster, env.Pod); err != nil {
 		return nil, err
 	}
-	if c.Tracing.Endpoint != "" {
-		h.traces = telemetry.NewTraces(c.Tracing.Endpoint, c.Tracing.SamplingRatePerMillion, env.Version, h.logger.Named("tracing"))
-	}
 	h.page = newPage(h, env.Pod)
-	h.events = events.Observers(env.Events, h.metrics.CountEvents(), h.page, h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
+	observers := events.Observers(env.Events, h.metrics.CountEvents(), h.page, h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
+	h.events = observers
+	h.capabilities = env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}, c.Values)
+	for _, capability := range h.capabilities {
+		if capability.Observe != nil {
+			observers.Add(events.Func(capability.Observe))
+		}
+	}
 	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, MaxFile: int64(c.Limits.ModuleMiB) << 20, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}
@@ -138,12 +142,12 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		return nil, err
 	}
 	h.runner = runner.New(runner.Config{
-		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger, Traces: h.traces,
+		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, Sections: c.Sections, AllowRequested: env.AllowRequested,
-		Capabilities: env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}, c.Values),
+		Capabilities: h.capabilities,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
 		Loader:    loader{h.sandbox, h.replicas.keep},
@@ -196,7 +200,6 @@ func (h *Host) RetryRefused() {
 func (h *Host) Run(ctx context.Context) error {
 	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
 	defer h.close(context.WithoutCancel(ctx))
-	defer h.runner.WaitCapabilities()
 	// The Leases are given up when nothing writes any more.
 	elect, giveUp := context.WithCancel(telemetry.WithLogger(context.WithoutCancel(ctx), h.logger.Named("client-go")))
 	var electing sync.WaitGroup
@@ -234,6 +237,11 @@ func (h *Host) serveWebhooks(ctx context.Context, stages *errgroup.Group) contex
 
 // close frees what New has made, in reverse.
 func (h *Host) close(ctx context.Context) {
+	for _, c := range h.capabilities {
+		if c.Stop != nil {
+			c.Stop()
+		}
+	}
 	h.webhooks.close()
 	h.replicas.close()
 	if h.cache != nil {
@@ -246,8 +254,5 @@ func (h *Host) close(ctx context.Context) {
 	}
 	if h.sender != nil {
 		h.sender.Stop()
-	}
-	if err := h.traces.Stop(ctx); err != nil {
-		h.logger.Warn("the last traces are lost", "error", err)
 	}
 }

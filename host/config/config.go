@@ -78,8 +78,6 @@ type Config struct {
 	Webhook Webhook `json:"webhook,omitzero"`
 	// Events is how events from outside are received.
 	Events Events `json:"events,omitzero"`
-	// Tracing is where traces of runs are sent.
-	Tracing Tracing `json:"tracing,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -163,7 +161,7 @@ func (c *Config) numbers() []number {
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Tracing.numbers(), c.Limits.numbers())
+	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Limits.numbers())
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
@@ -251,9 +249,6 @@ func (c Config) problems() (problems []error) {
 	problems = append(problems, c.LeaderElection.problems()...)
 	problems = append(problems, c.Webhook.problems()...)
 	problems = append(problems, c.Events.problems()...)
-	if err := c.Tracing.problem(); err != nil {
-		problems = append(problems, err)
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		problems = append(problems, c.Values[name].Problems(field.NewPath(name))...)
 	}

@@ -34,10 +34,6 @@ type Config struct {
 	Metrics Metrics
 	Events  events.Observer
 	Logger  hclog.Logger
-	// Trace begins the span of a run since that time: what the run does has the context. ended is what
-	// became of it, empty after a step of a daemon alone. nil: runs have none.
-	Trace func(ctx context.Context, run events.Run, since time.Time) (_ context.Context, end func(ended events.RunEnded))
-
 	// Lease is that of the plugin; nil: this is the only replica of the host. No key is taken
 	// from the queue while another replica leads.
 	Lease Lease

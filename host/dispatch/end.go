@@ -11,7 +11,7 @@ import (
 // This file ends runs: what the next one has to know is recorded, and the key goes back to the queue.
 
 // end records what the next run needs, and hands the key back to the queue.
-func (r *run) end() events.RunEnded {
+func (r *run) end() {
 	r.endReads()
 	s := r.state
 	s.tries, s.postponed, s.repeated = r.decision.Tries, 0, 0
@@ -56,7 +56,6 @@ func (r *run) end() events.RunEnded {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
 	}
 	r.hand(loop, r.decision.Next)
-	return reported
 }
 
 // endReads ends the reads of the run. Those of a call that did not return may be
@@ -85,7 +84,9 @@ func (r *run) report() events.RunEnded {
 	e := events.RunEnded{
 		Run:         r.identity(),
 		Result:      string(d.Metric),
+		Since:       r.worked,
 		Duration:    time.Since(r.worked),
+		Resumed:     r.resumed,
 		Reasons:     r.reasons(),
 		Writes:      len(r.writes),
 		Attempt:     d.Tries.Attempt,

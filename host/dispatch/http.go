@@ -6,6 +6,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -30,11 +31,17 @@ func (g *guestCall) HTTP(ctx context.Context, served sandbox.ReadCall) (sandbox.
 	if g.hold != nil && !g.hold(ctx) {
 		return sandbox.Reply{}, abi.CodeUnavailable
 	}
-	reply, err := g.revision.HTTP.Do(ctx, g.revision.Controller.HTTP, call, min(served.MaxReply, abi.MaxHTTPAnswer), g.c.maySend)
+	reply, err := g.revision.HTTP.Do(ctx, g.revision.Controller.HTTP, call, min(served.MaxReply, abi.MaxHTTPAnswer), g.c.maySend, g.requestEnded)
 	if err != nil {
 		return g.notSent(err)
 	}
 	return sandbox.Bytes(abi.EncodeHTTPReply(reply)), 0
+}
+
+// requestEnded reports a request to the observers.
+func (g *guestCall) requestEnded(e events.RequestEnded) {
+	e.Run = g.identity()
+	g.c.Events.Observe(e)
 }
 
 // beginSending returns an error if another replica may lead the plugin. Until end is called this one

@@ -64,7 +64,6 @@ func (r *run) park() {
 	r.endReads()
 	r.state.notBefore = time.Now().Add(r.later)
 	r.c.keep(r)
-	r.c.Logger.Debug("effects are postponed", "object", r.item.Key.String(), "for", r.later.String())
 	r.hand(r.state.writeLoop.copy(), outcome.Next{Kind: outcome.After, After: r.later, Reason: abi.ReasonRetry})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/effect"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -279,6 +280,7 @@ func (r *run) needsReconcile() bool {
 // waits for otherwise stays as it is.
 func (r *run) endWithoutReconcile() {
 	r.reads.Abandon()
+	r.c.Events.Observe(events.DaemonStepped{Run: r.identity(), Since: r.worked, Duration: time.Since(r.worked)})
 	r.c.mu.Lock()
 	r.state.wokenByOthers = r.state.wokenByOthers || r.others // the next run counts as theirs
 	r.c.mu.Unlock()

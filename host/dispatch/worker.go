@@ -106,14 +106,9 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if r == nil {
 		return
 	}
-	traced := func(events.RunEnded) {}
-	if c.Trace != nil {
-		ctx, traced = c.Trace(ctx, r.identity(), r.worked)
-	}
 	if !r.resumed {
 		if r.stepDaemon(ctx); !r.needsReconcile() {
 			r.endWithoutReconcile()
-			traced(events.RunEnded{})
 			return
 		}
 	}
@@ -128,17 +123,17 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	}
 	r.perform(ctx)
 	if r.later > 0 {
-		seconds := time.Since(r.worked).Seconds()
-		traced(events.RunEnded{Result: string(outcome.MetricRequeueAfter)})
+		e := events.RunPostponed{Run: r.identity(), Since: r.worked, Duration: time.Since(r.worked), Resumed: r.resumed, For: r.later}
+		c.Events.Observe(e)
 		r.park() // from here on another worker may have the run
-		done(outcome.Decision{Metric: outcome.MetricRequeueAfter}, seconds)
+		done(outcome.Decision{Metric: outcome.MetricRequeueAfter}, e.Duration.Seconds())
 		return
 	}
 	if s := r.reportToBreaker(item.permit, &r.decision); s != notRun {
 		r.state.history.standing = s
 	}
 	r.compareRevisions()
-	traced(r.end())
+	r.end()
 	done(r.decision, time.Since(r.worked).Seconds())
 }
 

@@ -13,11 +13,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -118,13 +116,13 @@ func (c *Client) enter() (leave func()) {
 // all waiting for the limits; nil if all may be sent. If it returns an error, nothing more is sent,
 // and Do returns that error as it is.
 //
+// ended is called when the call has ended, with all but the run; nil if nobody wants to know.
+//
 // Other errors are a [DeniedError], an [InvalidError], or the cause of the end of ctx. Any
 // other failure is the Error of the reply. The call ends before the deadline of ctx.
-func (c *Client) Do(ctx context.Context, declared []abi.HTTPHost, call *abi.HTTPCall, most int, may func() error) (*abi.HTTPReply, error) {
+func (c *Client) Do(ctx context.Context, declared []abi.HTTPHost, call *abi.HTTPCall, most int, may func() error, ended func(events.RequestEnded)) (*abi.HTTPReply, error) {
 	defer c.enter()()
 	began := time.Now()
-	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("github.com/thole-dev/thole/host/egress").Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindClient))
-	defer span.End()
 	x := &exchange{client: c, declared: declared, most: most, may: may}
 	reply, err := x.do(ctx, call)
 	if f, ok := errors.AsType[*failure](err); ok {
@@ -135,31 +133,33 @@ func (c *Client) Do(ctx context.Context, declared []abi.HTTPHost, call *abi.HTTP
 	} else if ctx.Err() != nil && (err != nil || reply.Error != nil) {
 		reply, err = nil, context.Cause(ctx)
 	}
-	x.observe(span, reply, err, time.Since(began))
+	e := x.observe(reply, err, began)
+	if ended != nil {
+		ended(e)
+	}
 	return reply, err
 }
 
-// observe counts, logs and traces a call. The log has neither the query of the URL, nor headers, nor
-// anything of the answer; the span has not even the path.
-func (x *exchange) observe(span trace.Span, reply *abi.HTTPReply, err error, took time.Duration) {
-	code, host := codeOf(reply, err), ""
+// observe counts and logs a call. The log has neither the query of the URL, nor headers, nor
+// anything of the answer; the event has not even the path.
+func (x *exchange) observe(reply *abi.HTTPReply, err error, began time.Time) events.RequestEnded {
+	code, host, took := codeOf(reply, err), "", time.Since(began)
 	if x.rule != nil {
 		host = x.rule.Host
 	}
 	if x.client.config.Observe != nil {
 		x.client.config.Observe(host, code, took)
 	}
-	if err != nil || reply.Error != nil {
-		span.SetStatus(codes.Error, code)
-		span.SetAttributes(attribute.String("error.type", code))
-	} else {
-		span.SetAttributes(attribute.Int("http.response.status_code", reply.Status), attribute.Int("thole.redirects", x.redirects))
+	e := events.RequestEnded{Since: began, Duration: took, Redirects: x.redirects, Code: code}
+	if err == nil && reply.Error == nil {
+		e.Status = reply.Status
 	}
 	if x.first != nil {
-		span.SetAttributes(attribute.String("http.request.method", x.first.method), attribute.String("server.address", sanitize.Truncate(x.first.to.authority(), maxLoggedURL)))
+		e.Method, e.Host = x.first.method, sanitize.Truncate(x.first.to.authority(), maxLoggedURL)
 		x.client.config.Logger.Debug("http", "method", x.first.method, "url", sanitize.Line(sanitize.Truncate(x.first.to.scheme+"://"+x.first.to.authority()+x.first.url.EscapedPath(), maxLoggedURL)),
 			"code", code, "redirects", x.redirects, "took", took)
 	}
+	return e
 }
 
 const maxLoggedURL = 256

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,9 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
@@ -51,7 +49,7 @@ func TestRequestReachesTheServerAsThePluginWroteIt(t *testing.T) {
 	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{
 		Method: "POST", URL: server.URL + "/a%2Fb/../c?q=%20&r#fragment", Body: []byte("x\x00y"),
 		Headers: []abi.HTTPHeader{{Name: "x-one", Value: "1"}, {Name: "X-One", Value: "2"}, {Name: "Authorization", Value: "mine"}},
-	}, most, nil)
+	}, most, nil, nil)
 	if err != nil || reply.Error != nil || reply.Status != 201 || string(reply.Body) != "a\x00b" || reply.URL != server.URL+"/a%2Fb/../c?q=%20&r" {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -110,7 +108,7 @@ func TestRequestNeedsManifestAndPolicy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newClient(t, Config{Entries: test.entries, DryRun: test.dryRun})
-			reply, err := c.Do(t.Context(), test.declared, &abi.HTTPCall{Method: test.method, URL: server.URL}, most, nil)
+			reply, err := c.Do(t.Context(), test.declared, &abi.HTTPCall{Method: test.method, URL: server.URL}, most, nil, nil)
 			if test.want != "" {
 				wantDenied(t, reply, err, test.want)
 				return
@@ -122,7 +120,7 @@ func TestRequestNeedsManifestAndPolicy(t *testing.T) {
 	}
 }
 
-// A call is in metrics, in the log and in a span.
+// A call is in metrics, in the log and in an event.
 func TestEachCallIsObserved(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/moved" {
@@ -141,14 +139,20 @@ func TestEachCallIsObserved(t *testing.T) {
 	if log := c.log.text(); !strings.Contains(log, "url="+server.URL+"/moved ") || !strings.Contains(log, "code=410 redirects=1") || strings.Contains(log, "hidden") {
 		t.Error(log)
 	}
-	span := c.spans.Ended()[0]
-	got := map[attribute.Key]string{}
-	for _, a := range span.Attributes() {
-		got[a.Key] = a.Value.String()
+	e := c.ended[0]
+	if e.Since.IsZero() || e.Duration <= 0 {
+		t.Errorf("since %s for %s", e.Since, e.Duration)
 	}
-	want := map[attribute.Key]string{"http.request.method": "GET", "server.address": hostOf(server), "http.response.status_code": "410", "thole.redirects": "1"}
-	if !maps.Equal(got, want) || span.Name() != "HTTP" {
-		t.Errorf("the span is %s %v, want %v", span.Name(), got, want)
+	e.Since, e.Duration = time.Time{}, 0
+	if want := (events.RequestEnded{Method: "GET", Host: hostOf(server), Status: 410, Redirects: 1, Code: "410"}); e != want {
+		t.Errorf("the event is %+v, want %+v", e, want)
+	}
+	server.Close()
+	if _, err := c.get(t, server.URL); err != nil {
+		t.Fatal(err)
+	}
+	if e := c.ended[1]; e.Status != 0 || e.Code != "unreachable" || e.Method != http.MethodGet {
+		t.Errorf("the event of a request without an answer is %+v", e)
 	}
 }
 
@@ -223,18 +227,18 @@ func TestHeaderThatIsNotThePluginsIsRefused(t *testing.T) {
 		"Host", "host", "Connection", "Proxy-Authorization", "Proxy-Connection", "proxy-x", "Transfer-Encoding", "Content-Length", "Upgrade",
 		"TE", "Trailer", "Keep-Alive", "Expect", "Accept-Encoding", "HTTP2-Settings",
 	} {
-		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Headers: []abi.HTTPHeader{{Name: name, Value: "x"}}}, most, nil)
+		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Headers: []abi.HTTPHeader{{Name: name, Value: "x"}}}, most, nil, nil)
 		wantInvalid(t, reply, err, "is set by the host")
 	}
 	for _, line := range []abi.HTTPHeader{{Name: "a b", Value: "x"}, {Name: "", Value: "x"}, {Name: "a:", Value: "x"}, {Name: "a", Value: "x\r\nHost: y"}, {Name: "a", Value: "x\x00"}} {
-		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Headers: []abi.HTTPHeader{line}}, most, nil)
+		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Headers: []abi.HTTPHeader{line}}, most, nil, nil)
 		wantInvalid(t, reply, err, "a header of the request is not valid")
 	}
 	for _, method := range []string{"CONNECT", "TRACE", "get", "GET /x HTTP/1.1\r\n", "", strings.Repeat("A", 99)} {
-		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: method + " ", URL: server.URL}, most, nil)
+		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: method + " ", URL: server.URL}, most, nil, nil)
 		wantInvalid(t, reply, err, "the method of the request")
 		if method != "" {
-			reply, err = c.Do(t.Context(), everything, &abi.HTTPCall{Method: method, URL: server.URL}, most, nil)
+			reply, err = c.Do(t.Context(), everything, &abi.HTTPCall{Method: method, URL: server.URL}, most, nil, nil)
 			wantInvalid(t, reply, err, "the method of the request")
 		}
 	}
@@ -302,7 +306,7 @@ func TestAnswerIsBounded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := serve(t, test.handle)
 			c := newClient(t, Config{Entries: Entries{local(server)}})
-			reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, 1000, nil)
+			reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, 1000, nil, nil)
 			switch test.want {
 			case "":
 				if err != nil || reply.Status != 200 || len(reply.Body) != 1000 {
@@ -333,7 +337,7 @@ func TestHeaderOfAnAnswerIsCutToTheLimits(t *testing.T) {
 		}
 	})
 	c := newClient(t, Config{Entries: Entries{local(server)}})
-	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "PUT", URL: server.URL}, most, nil)
+	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "PUT", URL: server.URL}, most, nil, nil)
 	if err != nil || reply.Status != 200 || len(reply.Headers) != abi.MaxHTTPHeaders {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -380,7 +384,7 @@ func TestServerThatIsSlowEndsInATimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, handle)
 			c := newClient(t, Config{Entries: Entries{local(server)}})
-			reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 50}, most, nil)
+			reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 50}, most, nil, nil)
 			wantFailure(t, reply, err, abi.HTTPTimeout)
 
 			if c.lastCode() != hostOf(server)+" timeout" {
@@ -435,7 +439,7 @@ func TestEndOfTheRunIsItsError(t *testing.T) {
 		<-began
 		cancel(ended)
 	}()
-	if reply, err := c.Do(ctx, everything, &abi.HTTPCall{URL: server.URL}, most, nil); !errors.Is(err, ended) || reply != nil {
+	if reply, err := c.Do(ctx, everything, &abi.HTTPCall{URL: server.URL}, most, nil, nil); !errors.Is(err, ended) || reply != nil {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	if c.lastCode() != hostOf(server)+" canceled" {
@@ -490,7 +494,7 @@ func TestNothingGoesOnAfterTheCall(t *testing.T) {
 		<-began
 		cancel()
 	}()
-	if reply, err := c.Do(ctx, everything, &abi.HTTPCall{URL: "https://" + listener.Addr().String()}, most, nil); !errors.Is(err, context.Canceled) {
+	if reply, err := c.Do(ctx, everything, &abi.HTTPCall{URL: "https://" + listener.Addr().String()}, most, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	select {
@@ -517,7 +521,7 @@ func TestRequestsAtOnceAreLimited(t *testing.T) {
 		}()
 	}
 	await.Until(t, "two requests at the server", func() bool { return now.Load() == 2 })
-	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 30}, most, nil)
+	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 30}, most, nil, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 	for range 3 { // these wait
 		go func() {
@@ -548,13 +552,13 @@ func TestRequestsPerSecondAreLimited(t *testing.T) {
 	for range 3 {
 		c.mustGet(t, server.URL)
 	}
-	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, most, nil)
+	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, most, nil, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 	if n.Load() != 3 {
 		t.Errorf("%d requests", n.Load())
 	}
 	c = newClient(t, Config{Entries: Entries{local(server)}, AtOnce: 3, PerSecond: 0.001})
-	reply, err = c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL + "/redirect"}, most, nil)
+	reply, err = c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL + "/redirect"}, most, nil, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited) // each redirect is a request
 }
 
@@ -568,11 +572,11 @@ func TestRevisionsShareTheLimits(t *testing.T) {
 	config := Config{Entries: Entries{local(server)}, AtOnce: 5, PerSecond: 0.1, State: NewState()}
 	before := newClient(t, config)
 	for range 5 {
-		reply, err := before.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL + "/fails"}, most, nil)
+		reply, err := before.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL + "/fails"}, most, nil, nil)
 		wantFailure(t, reply, err, abi.HTTPUnreachable)
 	}
 	next := newClient(t, config)
-	reply, err := next.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 1000}, most, nil)
+	reply, err := next.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 1000}, most, nil, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 	config.AtOnce, config.PerSecond = 1000, 1e6
 	last := newClient(t, config)
@@ -606,13 +610,13 @@ func TestRevisionsShareTheRequestsAtOnce(t *testing.T) {
 	}
 	config.AtOnce = 2
 	fewer := newClient(t, config)
-	reply, err := fewer.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 20}, most, nil)
+	reply, err := fewer.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 20}, most, nil, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 	begin(fewer) // waits
 	config.AtOnce = 4
 	more := newClient(t, config)
 	<-arrived // the one that has waited
-	reply, err = more.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 20}, most, nil)
+	reply, err = more.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 20}, most, nil, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 	close(release)
 	wait.Wait()
@@ -633,7 +637,7 @@ func TestHostThatFailsIsLeftAlone(t *testing.T) {
 	c := newClient(t, Config{Entries: Entries{local(server), local(other)}, Now: func() time.Time { return now }, PerSecond: 1e6})
 	fail := func(reason string) {
 		t.Helper()
-		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL, Body: []byte("x")}, most, nil)
+		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL, Body: []byte("x")}, most, nil, nil)
 		wantFailure(t, reply, err, reason)
 	}
 	for range 5 {
@@ -683,7 +687,7 @@ func TestProbeOfAHostThatFails(t *testing.T) {
 		t.Helper()
 		serves = hijacked("")
 		for range circuitFailures {
-			_, _ = c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil)
+			_, _ = c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil, nil)
 		}
 		reply, err := c.get(t, server.URL)
 		wantFailure(t, reply, err, abi.HTTPCircuitOpen)
@@ -704,16 +708,16 @@ func TestProbeOfAHostThatFails(t *testing.T) {
 		}
 		cancel()
 	}()
-	if _, err := c.Do(ctx, everything, &abi.HTTPCall{URL: server.URL}, most, nil); !errors.Is(err, context.Canceled) {
+	if _, err := c.Do(ctx, everything, &abi.HTTPCall{URL: server.URL}, most, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	serves = func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 10)) }
-	if _, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, 5, nil); !errors.Is(err, ErrTooLarge) {
+	if _, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL}, 5, nil, nil); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 	serves = hijacked("")
 	for range circuitFailures - 1 { // it is closed: these count from 0
-		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil)
+		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil, nil)
 		wantFailure(t, reply, err, abi.HTTPUnreachable)
 	}
 	serves = hijacked("this is no HTTP\r\n\r\n")
@@ -721,7 +725,7 @@ func TestProbeOfAHostThatFails(t *testing.T) {
 	wantFailure(t, reply, err, abi.HTTPBadAnswer)
 	serves = hijacked("")
 	for range circuitFailures { // and from 0 again
-		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil)
+		reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: server.URL}, most, nil, nil)
 		wantFailure(t, reply, err, abi.HTTPUnreachable)
 	}
 }

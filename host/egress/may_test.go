@@ -44,7 +44,7 @@ func TestNothingIsSentThatMayNotBe(t *testing.T) {
 						return notLeading
 					}
 					return nil
-				})
+				}, nil)
 				if sent != refuse {
 					t.Errorf("%d requests were sent, want %d", sent, refuse)
 				}
@@ -65,7 +65,7 @@ func TestLimitsAreWaitedForBeforeTheQuestion(t *testing.T) {
 	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: server.URL, Timeout: 20}, most, func() error {
 		t.Error("asked before the request could be sent")
 		return nil
-	})
+	}, nil)
 	wantFailure(t, reply, err, abi.HTTPLimited)
 }
 
@@ -80,7 +80,7 @@ func TestRefusedProbeLeavesTheCircuitAsItWas(t *testing.T) {
 	}
 	now = now.Add(firstPause)
 	ctx, end := context.WithCancel(t.Context())
-	_, err := c.Do(ctx, everything, &abi.HTTPCall{URL: server.URL}, most, func() error { end(); return refused })
+	_, err := c.Do(ctx, everything, &abi.HTTPCall{URL: server.URL}, most, func() error { end(); return refused }, nil)
 	if err != refused { //nolint:errorlint // it must be the same
 		t.Error(err)
 	}

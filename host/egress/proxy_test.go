@@ -156,7 +156,7 @@ func TestConnectionsThroughAProxyEndWithTheCall(t *testing.T) {
 			defer listener.Close()
 			c := newClient(t, Config{AtOnce: 2, PerSecond: 1e6, Entries: Entries{{Host: "*", Proxy: "http://" + listener.Addr().String()}}})
 			for i := range calls {
-				reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: fmt.Sprintf("https://host-%d.test/", i), Timeout: 200}, most, nil)
+				reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{URL: fmt.Sprintf("https://host-%d.test/", i), Timeout: 200}, most, nil, nil)
 				wantFailure(t, reply, err, abi.HTTPTimeout)
 			}
 			await.Within(t, dialTimeout/2, "there were connections, and all are closed", func() bool { return all.Load() >= calls/2 && open.Load() <= 2 })

@@ -57,7 +57,7 @@ func TestMethodAfterARedirect(t *testing.T) {
 			reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{
 				Method: test.method, URL: server.URL + "/", Body: []byte("body"),
 				Headers: []abi.HTTPHeader{{Name: "Content-Type", Value: "text/x"}, {Name: "X-Own", Value: "1"}, {Name: "Authorization", Value: "mine"}, {Name: "Cookie", Value: "c=1"}},
-			}, most, nil)
+			}, most, nil, nil)
 			if err != nil || reply.Error != nil {
 				t.Fatalf("%+v, %v", reply, err)
 			}
@@ -109,7 +109,7 @@ func TestRedirectIsCheckedLikeANewRequest(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			status = max(test.status, 302)
 			c := newClient(t, Config{Entries: test.entries})
-			reply, err := c.Do(t.Context(), test.declared, &abi.HTTPCall{Method: test.method, URL: first.URL}, most, nil)
+			reply, err := c.Do(t.Context(), test.declared, &abi.HTTPCall{Method: test.method, URL: first.URL}, most, nil, nil)
 			if test.want != "" {
 				wantDenied(t, reply, err, test.want)
 			} else if err != nil || string(reply.Body) != "reached" {
@@ -180,7 +180,7 @@ func TestRedirectToAnotherOriginLosesWhatIsForTheFirst(t *testing.T) {
 	c := newClient(t, Config{Entries: Entries{credentialed, other}, Secrets: secretOf("token", "the-token-of-the-host")})
 	reply, err := c.Do(t.Context(), everything, &abi.HTTPCall{Method: "POST", URL: first + "/1", Body: []byte("x"), Headers: []abi.HTTPHeader{
 		{Name: "Authorization", Value: "mine"}, {Name: "Cookie", Value: "c=1"}, {Name: "Cookie2", Value: "c"}, {Name: "WWW-Authenticate", Value: "w"}, {Name: "X-Own", Value: "1"},
-	}}, most, nil)
+	}}, most, nil, nil)
 	if err != nil || reply.Error != nil || len(requests) != 4 || reply.URL != first+"/3" {
 		t.Fatalf("%+v, %v after %d requests", reply, err, len(requests))
 	}

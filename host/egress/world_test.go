@@ -27,12 +27,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
@@ -53,8 +52,8 @@ var everything = []abi.HTTPHost{{Host: "*", Methods: []string{"GET", "HEAD", "PO
 type client struct {
 	*Client
 	log   *logBuffer
-	spans *tracetest.SpanRecorder // of the calls of get
-	codes []string                // host and code of each call
+	codes []string              // host and code of each call
+	ended []events.RequestEnded // of the calls of get
 
 	mu sync.Mutex
 }
@@ -81,7 +80,7 @@ func newClient(t *testing.T, config Config) *client {
 	if problems := config.Entries.Problems(nil); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	c := &client{log: &logBuffer{}, spans: tracetest.NewSpanRecorder()}
+	c := &client{log: &logBuffer{}}
 	config.Plugin = "p"
 	config.Logger = hclog.New(&hclog.LoggerOptions{Output: c.log, Level: hclog.Trace})
 	config.Observe = func(host, code string, _ time.Duration) {
@@ -96,9 +95,11 @@ func newClient(t *testing.T, config Config) *client {
 
 func (c *client) get(t *testing.T, url string) (*abi.HTTPReply, error) {
 	t.Helper()
-	ctx, run := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(c.spans)).Tracer("test").Start(t.Context(), "run")
-	defer run.End()
-	return c.Do(ctx, everything, &abi.HTTPCall{URL: url}, most, nil)
+	return c.Do(t.Context(), everything, &abi.HTTPCall{URL: url}, most, nil, func(e events.RequestEnded) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended = append(c.ended, e)
+	})
 }
 
 func (c *client) lastCode() string {

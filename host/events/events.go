@@ -1,6 +1,6 @@
 // Package events defines what happens to plugins and to their runs as typed
-// events. The stages report them to an [Observer]; the log, the metrics, the
-// Kubernetes Events on the host's pod and `thole dev` are observers.
+// events. The stages report them to an [Observer]; the log, the metrics,
+// `thole dev` and capabilities are observers.
 //
 // The package is a leaf: it imports nothing of the host.
 package events
@@ -21,23 +21,27 @@ type Observer interface {
 // Event is one of the types of this package.
 type Event interface{ event() }
 
-// Observers passes every event to each observer, in order. Nil observers are
+// Observers returns an observer that passes every event to each observer, in order. Nil observers are
 // left out.
-func Observers(all ...Observer) Observer {
-	var kept observers
+func Observers(all ...Observer) *List {
+	l := &List{}
 	for _, o := range all {
 		if o != nil {
-			kept = append(kept, o)
+			l.Add(o)
 		}
 	}
-	return kept
+	return l
 }
 
-type observers []Observer
+// List is an [Observer] that passes every event to others, in order.
+type List struct{ all []Observer }
+
+// Add adds an observer. It must not be called any more when events may be observed.
+func (l *List) Add(o Observer) { l.all = append(l.all, o) }
 
 // Observe implements [Observer].
-func (all observers) Observe(e Event) {
-	for _, o := range all {
+func (l *List) Observe(e Event) {
+	for _, o := range l.all {
 		o.Observe(e)
 	}
 }
@@ -228,7 +232,9 @@ type (
 		Run
 		Result      string // the label "result" of controller_runtime_reconcile_total
 		Failure     Failure
+		Since       time.Time // when a worker began with it, or took it up again: see RunPostponed
 		Duration    time.Duration
+		Resumed     bool         // it was postponed before
 		Reasons     []abi.Reason // why it ran, best effort; must not be changed
 		Writes      int          // to the API server
 		Attempt     int          // failed runs in a row, this one included
@@ -242,6 +248,34 @@ type (
 		// Muted is set for a wait or failure beyond what the plugin may cause to
 		// be logged: it is not logged.
 		Muted bool
+	}
+	// RunPostponed reports that the effects of a run wait, because the API server or the limit of writes of the
+	// plugin asks for time. If the object is due for something else meanwhile the run has no other end.
+	RunPostponed struct {
+		Run
+		Since    time.Time // as in RunEnded
+		Duration time.Duration
+		Resumed  bool          // it was postponed before
+		For      time.Duration // the wait
+	}
+	// DaemonStepped reports that a worker has looked after the daemon of an object, which needed no run. It is
+	// not logged.
+	DaemonStepped struct {
+		Run
+		Since    time.Time
+		Duration time.Duration
+	}
+	// RequestEnded reports that an HTTP request has ended, with all that it was redirected to. It is not logged:
+	// package egress has a line that has more.
+	RequestEnded struct {
+		Run       // that the guest was called for
+		Since     time.Time
+		Duration  time.Duration
+		Method    string // "" if the request was not valid
+		Host      string // with the port; bounded
+		Status    int    // 0: there was no answer
+		Redirects int
+		Code      string // the status, or why there was no answer: the label "code" of thole_http_requests_total
 	}
 	// TurnEnded reports that a call for no object has ended, and the objects are due that it has found. Object
 	// is its key in the queue: the name of a capability, a slash, and a name. The capability states under which
@@ -285,5 +319,8 @@ func (NoPlugins) event()         {}
 func (LogLevelSet) event()       {}
 func (Notice) event()            {}
 func (RunEnded) event()          {}
+func (RunPostponed) event()      {}
+func (DaemonStepped) event()     {}
+func (RequestEnded) event()      {}
 func (TurnEnded) event()         {}
 func (GuestLogged) event()       {}

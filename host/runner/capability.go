@@ -32,9 +32,11 @@ type Capability struct {
 	// Plugin is called when a plugin starts that did not run. If the start fails, what it returns is not
 	// used after Prepare.
 	Plugin func(plugin string) PluginPart
-	// Wait blocks until nothing is left to do for plugins that have stopped. None is started or stopped
-	// meanwhile.
-	Wait func()
+	// Observe receives the events of the host, as the method of [events.Observer] does.
+	Observe func(events.Event)
+	// Stop is called once, when no plugin runs any more or the host could not be made. Nothing is observed
+	// after that. It may block until nothing is left to do.
+	Stop func()
 }
 
 // PluginPart is what a capability does with one plugin, of all its revisions. Its functions are called
@@ -151,16 +153,6 @@ func (c *controller) stopParts() {
 	for _, p := range c.parts {
 		if p.Stop != nil {
 			p.Stop()
-		}
-	}
-}
-
-// WaitCapabilities blocks until the capabilities have nothing left to do for plugins that have stopped.
-// No plugin may be started or stopped meanwhile.
-func (r *Runner) WaitCapabilities() {
-	for _, c := range r.Capabilities {
-		if c.Wait != nil {
-			c.Wait()
 		}
 	}
 }

@@ -56,7 +56,6 @@ func (n *noted) capability(name string) Capability {
 				Stop: func() { n.note("%s stop", name) },
 			}
 		},
-		Wait: func() { n.note("%s wait", name) },
 	}
 }
 
@@ -117,6 +116,5 @@ func TestCapabilitiesFollowTheLifeOfAPlugin(t *testing.T) {
 	}
 	n.expect(t, "a prepare 3", "b prepare 3", "a use 3", "b use 3", "a swapped 2 3", "b swapped 2 3")
 	r.Stop("p", false)
-	r.WaitCapabilities()
-	n.expect(t, "a stop controller", "b stop controller", "a stop", "b stop", "a wait", "b wait")
+	n.expect(t, "a stop controller", "b stop controller", "a stop", "b stop")
 }

@@ -191,7 +191,6 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Lease:    leaseOf(p),
 		Hooks:    hooks,
 		Events:   r.Events,
-		Trace:    r.Traces.Begin(),
 		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
 	}, rev)

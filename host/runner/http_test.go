@@ -96,7 +96,7 @@ func TestClientIsThatOfTheRevision(t *testing.T) {
 	declared := abi.HTTPHost{Host: host}
 	get := func(c *egress.Client, want string) {
 		t.Helper()
-		if reply, err := c.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{URL: server.URL}, 100, nil); err != nil || reply.Status != 200 || !strings.Contains(string(abi.EncodeHTTPReply(reply)), want) {
+		if reply, err := c.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{URL: server.URL}, 100, nil, nil); err != nil || reply.Status != 200 || !strings.Contains(string(abi.EncodeHTTPReply(reply)), want) {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestClientIsThatOfTheRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = third.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{Method: "PUT", URL: server.URL}, 100, nil)
+	_, err = third.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{Method: "PUT", URL: server.URL}, 100, nil, nil)
 	if _, ok := errors.AsType[*egress.DeniedError](err); !ok || !strings.Contains(err.Error(), "dryRun") {
 		t.Error(err)
 	}
@@ -151,7 +151,7 @@ func TestLimitsOutliveARevisionWithoutHTTP(t *testing.T) {
 	policy.Limits.HTTPRequests, policy.Limits.HTTPRequestsPerSecond = 1, 0.01
 	declared := abi.HTTPHost{Host: host}
 	get := func(c *egress.Client, timeout int64) (*abi.HTTPReply, error) {
-		return c.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{URL: server.URL, Timeout: timeout}, 100, nil)
+		return c.Do(t.Context(), []abi.HTTPHost{declared}, &abi.HTTPCall{URL: server.URL, Timeout: timeout}, 100, nil, nil)
 	}
 	first, err := startHTTP(t, r, policy, declared)
 	if err != nil {

@@ -42,7 +42,6 @@ type Config struct {
 	Cache   *cache.Cache
 	Metrics *telemetry.Metrics
 	Events  events.Observer
-	Traces  *telemetry.Traces // nil: runs are not traced
 	// Recorder returns what sends a plugin's Kubernetes Events on objects.
 	// dropped must be called for each one that is not sent.
 	Recorder func(dropped func()) effect.Recorder

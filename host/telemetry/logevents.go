@@ -106,6 +106,10 @@ func (l *eventLog) Observe(event events.Event) {
 		l.plugins.Log(level, e.Line, append([]any{"event", e.Name, "plugin", e.Plugin}, e.Fields...)...)
 	case events.RunEnded:
 		l.runEnded(e)
+	case events.RunPostponed:
+		if l.logs(e.Plugin, hclog.Debug) {
+			l.runs.Debug("the effects of the run are postponed", append(run("RunPostponed", e.Run), "for", e.For.String())...)
+		}
 	case events.TurnEnded:
 		l.turnEnded(e)
 	case events.GuestLogged:

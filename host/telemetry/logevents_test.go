@@ -78,6 +78,12 @@ func TestEventsAreLoggedWithTheirFields(t *testing.T) {
 			hclog.Error,
 			ofRun("TurnEnded", map[string]any{"duration": "0s", "fuel": 0, "memoryBytes": 0, "class": abi.ClassPanic, "reason": "", "message": "m", "stack": []string{"f"}, "printed": "p"}),
 		},
+		"run whose effects wait": {
+			events.RunPostponed{Run: run, Since: time.Unix(1, 0), Duration: time.Second, For: 3 * time.Second},
+			hclog.Debug,
+			ofRun("RunPostponed", map[string]any{"for": "3s"}),
+		},
+		"request of a run":                      {event: events.RequestEnded{Run: run}},
 		"turn that failed beyond the allowance": {event: events.TurnEnded{What: "turn", Event: "TurnEnded", Run: run, Failure: events.Failure{Class: abi.ClassRetry}, Muted: true}},
 		"line of the guest": {
 			events.GuestLogged{Run: run, Level: abi.LogWarn, Message: "m", Fields: []any{"a", "b"}},

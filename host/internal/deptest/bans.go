@@ -246,7 +246,7 @@ func stageBans() []Ban {
 		},
 		{
 			Importers: Set{Of: []string{"./host/egress/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/egress/...", "./host/rights/...", "./host/sanitize/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/egress/...", "./host/events/...", "./host/rights/...", "./host/sanitize/..."}},
 			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
 		},
 		{

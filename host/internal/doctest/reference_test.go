@@ -37,7 +37,7 @@ var (
 		"webhook-secret":  func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookSecret", "webhook.secret.") },
 		"config-metrics":  func(t *testing.T) string { return fieldTable(t, "host/config", "Metrics", "metrics.") },
 		"events":          func(t *testing.T) string { return fieldTable(t, "host/config", "Events", "events.") },
-		"tracing":         func(t *testing.T) string { return fieldTable(t, "host/config", "Tracing", "tracing.") },
+		"tracing":         func(t *testing.T) string { return fieldTable(t, "host/with/traces", "Settings", "tracing.") },
 		"webhooks":        func(t *testing.T) string { return fieldTable(t, "host/config", "Webhooks", "") },
 		"allow":           func(t *testing.T) string { return fieldTable(t, "host/config", "Allow", "allow.") },
 		"limits":          func(t *testing.T) string { return fieldTable(t, "host/config", "Limits", "limits.") },

@@ -126,7 +126,7 @@ func TestObjectsAreAnnounced(t *testing.T) {
 	}
 	s.one.Stop()
 	s.part.Stop()
-	c.Wait()
+	c.Stop()
 }
 
 // A plugin whose policy names no sinks publishes nothing, and costs nothing.
@@ -139,5 +139,5 @@ func TestWithoutSinksNothingIsPublished(t *testing.T) {
 	}
 	s.one.Stop()
 	s.part.Stop()
-	c.Wait()
+	c.Stop()
 }

@@ -49,7 +49,7 @@ type capability struct {
 
 func newCapability(env runner.Environment) runner.Capability {
 	c := &capability{Environment: env, metrics: newMetrics(env.Metrics)}
-	return runner.Capability{Plugin: c.plugin, Wait: c.closing.Wait}
+	return runner.Capability{Plugin: c.plugin, Stop: c.closing.Wait}
 }
 
 // plugin publishes the events of one plugin.

@@ -71,7 +71,7 @@ func (t *target) send(ctx context.Context, events [][]byte) answer {
 	if err != nil {
 		return answer{verdict: refused, why: err.Error()}
 	}
-	reply, err := t.client.Do(ctx, t.hosts, call, maxAnswer, nil)
+	reply, err := t.client.Do(ctx, t.hosts, call, maxAnswer, nil, nil)
 	return judge(reply, err, time.Now())
 }
 

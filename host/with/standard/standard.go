@@ -7,6 +7,7 @@ import (
 	"github.com/thole-dev/thole/host/with/cloudevents"
 	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
+	"github.com/thole-dev/thole/host/with/traces"
 )
 
 // Capabilities returns them in the order in which a host calls their functions. None needs another one.
@@ -15,5 +16,6 @@ func Capabilities() with.List {
 		timers.Capability(),
 		scans.Capability(),
 		cloudevents.Capability(),
+		traces.Capability(),
 	}
 }

@@ -1,4 +1,4 @@
-package telemetry
+package traces
 
 import (
 	"bytes"
@@ -14,78 +14,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/events"
 )
 
-// Traces sends spans to a collector, in batches. If it does not take them they are lost: nothing
-// waits for it.
-type Traces struct{ provider *sdktrace.TracerProvider }
-
-// NewTraces returns the traces that go to the endpoint, a URL that takes OTLP over HTTP in JSON. Of
-// a million traces perMillion are sent. They must be stopped.
-func NewTraces(endpoint string, perMillion int, version string, logger hclog.Logger) *Traces {
-	return &Traces{sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(&spanExporter{endpoint: endpoint, client: &http.Client{Timeout: exportTimeout}, logger: logger}),
-		sdktrace.WithSampler(sdktrace.TraceIDRatioBased(float64(perMillion)/1_000_000)),
-		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "thole"), attribute.String("service.version", version))),
-	)}
-}
-
-const (
-	exportTimeout = 10 * time.Second
-	// stopTimeout is how long the end of the host waits for the collector.
-	stopTimeout = 3 * time.Second
-)
-
-// BeginSpan begins the span of a run since that time. ended is what became of the run, empty after a
-// step of a daemon alone.
-type BeginSpan = func(ctx context.Context, run events.Run, since time.Time) (_ context.Context, end func(ended events.RunEnded))
-
-// Begin returns nil without traces.
-func (t *Traces) Begin() BeginSpan {
-	if t == nil {
-		return nil
-	}
-	tracer := t.provider.Tracer("github.com/thole-dev/thole/host")
-	return func(ctx context.Context, run events.Run, since time.Time) (context.Context, func(events.RunEnded)) {
-		ctx, span := tracer.Start(ctx, "reconcile", trace.WithTimestamp(since), trace.WithAttributes(
-			attribute.String("thole.plugin", run.Plugin),
-			attribute.String("thole.controller", run.Controller),
-			attribute.String("thole.object", run.Object),
-			attribute.Int("thole.revision", run.Revision),
-			attribute.String("thole.reconcile_id", run.ID),
-		))
-		return ctx, func(ended events.RunEnded) { endSpan(span, ended) }
-	}
-}
-
-func endSpan(span trace.Span, ended events.RunEnded) {
-	defer span.End()
-	if ended.Result == "" {
-		span.SetName("daemon")
-		return
-	}
-	span.SetAttributes(attribute.String("thole.result", ended.Result), attribute.Int("thole.attempt", ended.Attempt), attribute.Int("thole.writes", ended.Writes))
-	if f := ended.Failure; f.Class != abi.ClassNone {
-		span.SetAttributes(attribute.String("error.type", string(f.Class)))
-		span.SetStatus(codes.Error, f.Reason)
-	}
-}
-
-// Stop sends what is left.
-func (t *Traces) Stop(ctx context.Context) error {
-	if t == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
-	defer cancel()
-	return t.provider.Shutdown(ctx)
-}
+const exportTimeout = 10 * time.Second
 
 // spanExporter posts spans in the JSON encoding of OTLP
 // (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding), and logs that the collector has

@@ -1,0 +1,78 @@
+package dispatch
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/events"
+)
+
+// reported returns the events of runs and of their requests, each with the time from the begin of the test.
+func (f *fixture) reported(began time.Time) (all []string) {
+	text := func(name string, run events.Run, since time.Time, took time.Duration, rest any) {
+		all = append(all, fmt.Sprintf("%s %s/%s %s %d %t since %s for %s %v", name, run.Plugin, run.Controller, run.Object, run.Revision, run.ID != "", since.Sub(began), took, rest))
+	}
+	for _, event := range f.events {
+		switch e := event.(type) {
+		case events.RunPostponed:
+			text("postponed", e.Run, e.Since, e.Duration, []any{e.Resumed, e.For})
+		case events.RunEnded:
+			text("ended", e.Run, e.Since, e.Duration, []any{e.Resumed, e.Result})
+		case events.DaemonStepped:
+			text("stepped", e.Run, e.Since, e.Duration, "")
+		}
+	}
+	return all
+}
+
+func (f *fixture) expectReported(began time.Time, want ...string) {
+	f.t.Helper()
+	if got := f.reported(began); !slices.Equal(got, want) {
+		f.t.Errorf("got  %q\nwant %q", got, want)
+	}
+	f.events = nil
+}
+
+func TestPostponedRunIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, began := newFixture(t), time.Now()
+		f.put(aWidget)
+		f.reconcile, f.fail["apply"] = appliesGadget, busy("apply", 3*time.Second)
+		f.run()
+		time.Sleep(3 * time.Second) // fake time
+		f.run(abi.ReasonRetry)
+		f.expectReported(began, "postponed p/c ns/w 1 true since 0s for 0s [false 3s]", "postponed p/c ns/w 1 true since 3s for 0s [true 3s]")
+		delete(f.fail, "apply")
+		time.Sleep(3 * time.Second) // fake time
+		f.run(abi.ReasonRetry)
+		f.run()
+		f.expectReported(began, "ended p/c ns/w 1 true since 6s for 0s [true success]", "ended p/c ns/w 1 true since 6s for 0s [false success]")
+	})
+}
+
+func TestRequestsAreReportedWithTheirRun(t *testing.T) {
+	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	o.put(aWidget)
+	o.sends(&abi.HTTPCall{Method: "PUT", URL: o.url + "/a"})
+	o.run()
+	o.sends(&abi.HTTPCall{Method: "DELETE", URL: o.url + "/a"}) // is denied
+	o.run()
+	var got []string
+	for i, event := range o.events {
+		if e, ok := event.(events.RequestEnded); ok {
+			run := o.events[i+1].(events.RunEnded)
+			if e.Run != run.Run || e.Since.Before(run.Since) || e.Since.Add(e.Duration).After(run.Since.Add(run.Duration)) {
+				t.Errorf("the request %+v is not of the run %+v", e, run)
+			}
+			got = append(got, fmt.Sprint(e.Method, " ", e.Status, " ", e.Code))
+		}
+	}
+	if want := []string{"PUT 200 200", "DELETE 0 denied"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
