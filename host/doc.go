@@ -21,7 +21,7 @@
 // host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), status (what operators see of plugins and objects: /plugins and the page
-// /ui), serve (HTTP), podevents (Kubernetes Events) and object (the vocabulary that all share).
+// /ui), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,

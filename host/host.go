@@ -18,7 +18,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
-	"github.com/thole-dev/thole/host/podevents"
+	"github.com/thole-dev/thole/host/kubeevents"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
@@ -36,8 +36,7 @@ type Environment struct {
 	Logger  hclog.Logger
 	Events  events.Observer // nil: none
 	Version string          // of the host
-	// Pod is the pod of the host with its uid: what happens to plugins is
-	// reported by Kubernetes Events on it. nil outside of a pod.
+	// Pod is the pod of the host with its uid; nil outside of a pod.
 	Pod *corev1.ObjectReference
 	// Compiler is a program with arguments that runs [sandbox.Compiler]; nil: the
 	// host compiles plugins in its own process.
@@ -59,7 +58,7 @@ type Host struct {
 	logger  hclog.Logger
 	metrics *telemetry.Metrics
 	events  events.Observer
-	sender  *podevents.Sender
+	sender  *kubeevents.Sender // of the Events of plugins
 	// replicas is nil if there is one.
 	replicas *replicas
 	// webhooks is nil if none are served.
@@ -98,13 +97,13 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 			h.close(ctx)
 		}
 	}()
-	if h.sender, err = podevents.New(cluster, env.Pod); err != nil {
+	if h.sender, err = kubeevents.ForObjects(cluster); err != nil {
 		return nil, err
 	}
 	h.page = newPage(h, env.Pod)
-	observers := events.Observers(env.Events, h.metrics.CountEvents(), h.page, h.sender, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
+	observers := events.Observers(env.Events, h.metrics.CountEvents(), h.page, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
 	h.events = observers
-	h.capabilities = env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version}, c.Values)
+	h.capabilities = env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod}, c.Values)
 	for _, capability := range h.capabilities {
 		if capability.Observe != nil {
 			observers.Add(events.Func(capability.Observe))

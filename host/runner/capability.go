@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/config"
@@ -21,6 +22,8 @@ type Environment struct {
 	Events  events.Observer
 	Logger  hclog.Logger
 	Version string // of the host
+	// Pod is that of the host, with its uid; nil outside of a pod.
+	Pod *corev1.ObjectReference
 	// Section is what the configuration has in the field of the capability; nil if there is no such field.
 	Section config.HostSection
 }

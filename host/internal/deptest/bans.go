@@ -275,9 +275,9 @@ func stageBans() []Ban {
 			Why:       "finalizers removes finalizers as effect does, and needs no running host",
 		},
 		{
-			Importers: Set{Of: []string{"./host/podevents/..."}},
+			Importers: Set{Of: []string{"./host/kubeevents/..."}},
 			Imported:  Set{Of: slices.Concat(stages, []string{dispatch}), Except: []string{outcome}},
-			Why:       "podevents writes Kubernetes Events about what the wiring and the runner report to it",
+			Why:       "kubeevents sends Kubernetes Events, whatever they are about",
 		},
 	}
 	for _, stage := range stages {

@@ -191,6 +191,8 @@ func parse(t *testing.T, dir string, wanted func(path string) bool) map[string]*
 var ordinary = []string{
 	"success", "failed", "requeue", "requeue_after", "full", "refused", "removed", "stopped", "CREATED", "DELETED", "UPDATED",
 	"structured", "binary", "batch",
+	// Names of events of the core, which are also reasons of Events on the pod.
+	"PluginRefused", "PluginRolledBack", "PluginQuarantined", "PluginRecovered", "RightsMissing", "RightsGranted",
 }
 
 // TestTheCoreHasNoNamesOfCapabilities: not in code, and not in tests. The conformance kit has cases of all

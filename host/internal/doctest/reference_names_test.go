@@ -65,7 +65,7 @@ func conditionTable(t *testing.T) string {
 }
 
 func podEventTable(t *testing.T) string {
-	return prefixTable(t, "reason", "reason", append([]string{"host/podevents"}, capabilityDirs(t)...)...)
+	return prefixTable(t, "reason", "reason", capabilityDirs(t)...)
 }
 
 // capabilityDirs are the folders of the capabilities.

@@ -5,6 +5,7 @@ package standard
 import (
 	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/host/with/cloudevents"
+	"github.com/thole-dev/thole/host/with/podevents"
 	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
 	"github.com/thole-dev/thole/host/with/traces"
@@ -17,5 +18,6 @@ func Capabilities() with.List {
 		scans.Capability(),
 		cloudevents.Capability(),
 		traces.Capability(),
+		podevents.Capability(),
 	}
 }

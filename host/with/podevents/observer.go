@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/kubeevents"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -29,27 +30,25 @@ const (
 // Limits of Events on the pod. They are few, and no plugin may cause that those
 // of another are lost: see RATIONALE.md.
 const (
-	podEventsPerSecond = 10
-	podEventsBurst     = 100
+	eventsPerSecond    = 10
+	eventsBurst        = 100
 	separateEvents     = 25       // of one type and reason in 10 minutes; further ones are combined into one
 	burstPerPlugin     = 50       // Events
 	perPluginPerSecond = 1. / 30. // after the burst
 )
 
-// podObserver reports events as Kubernetes Events on a pod.
-type podObserver struct {
-	*broadcast
-	pod *corev1.ObjectReference
+// observer reports events as Kubernetes Events on a pod.
+type observer struct {
+	sender *kubeevents.Sender
+	pod    *corev1.ObjectReference
 }
 
-func startPodObserver(sink record.EventSink, pod *corev1.ObjectReference) *podObserver {
-	return &podObserver{pod: pod, broadcast: startBroadcast(sink, record.CorrelatorOptions{
-		MaxEvents:   separateEvents,
-		MessageFunc: func(e *corev1.Event) string { return combinedPrefix + e.Message },
-		BurstSize:   burstPerPlugin,
-		QPS:         perPluginPerSecond,
-		SpamKeyFunc: spamKey,
-	})}
+var correlation = record.CorrelatorOptions{
+	MaxEvents:   separateEvents,
+	MessageFunc: func(e *corev1.Event) string { return combinedPrefix + e.Message },
+	BurstSize:   burstPerPlugin,
+	QPS:         perPluginPerSecond,
+	SpamKeyFunc: spamKey,
 }
 
 // ownReasons are the reasons of Events that are not those of capabilities.
@@ -79,9 +78,9 @@ func pluginOf(message string) string {
 	return name
 }
 
-// Observe implements [events.Observer]. Messages contain nothing that a guest has
+// observe reports an event. Messages contain nothing that a guest has
 // read: whoever may read Events here may not be allowed to read that.
-func (p *podObserver) Observe(event events.Event) {
+func (p *observer) observe(event events.Event) {
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	switch e := event.(type) {
 	case events.PluginStarted:
@@ -113,7 +112,7 @@ func (p *podObserver) Observe(event events.Event) {
 	}
 }
 
-func (p *podObserver) refused(e events.PluginRefused) {
+func (p *observer) refused(e events.PluginRefused) {
 	if e.RolledBack {
 		return // reported as that
 	}
@@ -125,7 +124,7 @@ func (p *podObserver) refused(e events.PluginRefused) {
 	p.send(e.Plugin, corev1.EventTypeWarning, reasonRefused, "is refused at step "+e.Step+": ", reason, running)
 }
 
-func (p *podObserver) notice(e events.Notice) {
+func (p *observer) notice(e events.Notice) {
 	eventType := corev1.EventTypeNormal
 	if e.Warning {
 		eventType = corev1.EventTypeWarning
@@ -188,8 +187,8 @@ func leftRemedy(e events.FinalizersLeft) string {
 // send sends an Event. Its message is the name of the plugin followed by head,
 // middle and tail; if that is too long, middle is cut, so that tail, which states
 // what to do, remains.
-func (p *podObserver) send(plugin, eventType, reason, head, middle, tail string) {
-	p.recorder.Event(p.pod, eventType, reason, message(pluginPrefix+plugin+`" `+head, middle, tail))
+func (p *observer) send(plugin, eventType, reason, head, middle, tail string) {
+	p.sender.Event(p.pod, eventType, reason, message(pluginPrefix+plugin+`" `+head, middle, tail))
 }
 
 // maxMessage is the API's limit in bytes, less what may precede a message.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/kubeevents"
+	"github.com/thole-dev/thole/host/runner"
 )
 
 // eventStore stores Events like an API server.
@@ -59,16 +61,18 @@ func (s *eventStore) with(t *testing.T, reason, text string) *corev1.Event {
 
 var testPod = &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "thole-system", Name: "thole-x", UID: "u-1"}
 
+func start(s *eventStore) *observer { return &observer{kubeevents.Start(s, correlation), testPod} }
+
 // observed returns the Events on the pod that do has caused once the sender was
 // stopped. Time passes only when there is nothing to do, so that stop waits long
 // enough.
-func observed(t *testing.T, do func(*podObserver)) *eventStore {
+func observed(t *testing.T, do func(*observer)) *eventStore {
 	t.Helper()
 	s := newEventStore()
 	synctest.Test(t, func(*testing.T) {
-		p := startPodObserver(s, testPod)
+		p := start(s)
 		do(p)
-		p.stop()
+		p.sender.Stop()
 	})
 	return s
 }
@@ -126,7 +130,7 @@ func TestMessagesOnThePod(t *testing.T) {
 				`put the plugin back to clean up, or give that up: thole finalizers demo Widget.v1.test.dev -A --release`,
 		},
 	} {
-		e := observed(t, func(p *podObserver) { p.Observe(c.event) }).with(t, c.reason, "")
+		e := observed(t, func(p *observer) { p.observe(c.event) }).with(t, c.reason, "")
 		if e.Type != c.eventType || e.Message != c.message || e.InvolvedObject != *testPod || e.Namespace != testPod.Namespace {
 			t.Errorf("got %s %s in %s about %+v:\n%s\nwant %s:\n%s", e.Type, e.Reason, e.Namespace, e.InvolvedObject, e.Message, c.eventType, c.message)
 		}
@@ -144,11 +148,11 @@ func TestCommandsAreGivenWholeOrNotAtAll(t *testing.T) {
 func TestOtherEventsAreNotReportedOnThePod(t *testing.T) {
 	rolledBack := refused("demo", "rolled back")
 	rolledBack.RolledBack = true
-	s := observed(t, func(p *podObserver) {
-		p.Observe(rolledBack)
-		p.Observe(events.PluginStopped{Plugin: "demo", Ran: true})     // the host stops
-		p.Observe(events.PluginStopped{Plugin: "demo", Removed: true}) // it was refused
-		p.Observe(events.RunEnded{})
+	s := observed(t, func(p *observer) {
+		p.observe(rolledBack)
+		p.observe(events.PluginStopped{Plugin: "demo", Ran: true})     // the host stops
+		p.observe(events.PluginStopped{Plugin: "demo", Removed: true}) // it was refused
+		p.observe(events.RunEnded{})
 	})
 	if len(s.events) > 0 {
 		t.Errorf("reported %v", s.events)
@@ -156,21 +160,18 @@ func TestOtherEventsAreNotReportedOnThePod(t *testing.T) {
 }
 
 func TestOutsideOfAPodNothingIsReported(t *testing.T) {
-	s, err := New(&rest.Config{Host: "127.0.0.1:1"}, nil)
-	if err != nil {
-		t.Fatal(err)
+	if c := Capability().New(runner.Environment{Cluster: &rest.Config{Host: "127.0.0.1:1"}}); c.Observe != nil || c.Stop != nil {
+		t.Error("something is reported")
 	}
-	s.Observe(events.PluginStopped{Plugin: "demo", Removed: true, Ran: true})
-	s.Stop()
 }
 
 // The first plugins have an Event each. The others share one that is counted up
 // and names the last.
 func TestManyRefusedPluginsShareAnEvent(t *testing.T) {
 	const plugins = 60
-	s := observed(t, func(p *podObserver) {
+	s := observed(t, func(p *observer) {
 		for i := range plugins {
-			p.Observe(refused(fmt.Sprintf("p%d", i), "no module"))
+			p.observe(refused(fmt.Sprintf("p%d", i), "no module"))
 			time.Sleep(time.Millisecond) // fake time: an Event is named after its time
 		}
 	})
@@ -188,12 +189,12 @@ func TestManyRefusedPluginsShareAnEvent(t *testing.T) {
 
 // The API server must not have much to do for the first plugin either.
 func TestOnePluginDoesNotSuppressTheEventsOfAnother(t *testing.T) {
-	s := observed(t, func(p *podObserver) {
+	s := observed(t, func(p *observer) {
 		for i := range 900 {
-			p.Observe(refused("flaps", fmt.Sprintf("no module: %d", i)))
+			p.observe(refused("flaps", fmt.Sprintf("no module: %d", i)))
 			time.Sleep(time.Millisecond) // fake time
 		}
-		p.Observe(refused("calm", "no module"))
+		p.observe(refused("calm", "no module"))
 	})
 	s.with(t, reasonRefused, `plugin "calm" is refused`)
 	if s.writes > burstPerPlugin+10 {
@@ -202,13 +203,13 @@ func TestOnePluginDoesNotSuppressTheEventsOfAnother(t *testing.T) {
 }
 
 func TestNoticesOfCapabilitiesLeaveTheOtherEventsTheirAllowance(t *testing.T) {
-	s := observed(t, func(p *podObserver) {
+	s := observed(t, func(p *observer) {
 		for i := range 500 { // of 8 sinks, for an hour
-			p.Observe(events.Notice{Plugin: "demo", Warning: true, Reason: "SinkFull", Summary: fmt.Sprintf("dropped %d messages for the sink s%d", i, i%8)})
+			p.observe(events.Notice{Plugin: "demo", Warning: true, Reason: "SinkFull", Summary: fmt.Sprintf("dropped %d messages for the sink s%d", i, i%8)})
 			time.Sleep(time.Minute / 8) // fake time
 		}
 		for i := range 5 {
-			p.Observe(refused("demo", fmt.Sprint("no module ", i)))
+			p.observe(refused("demo", fmt.Sprint("no module ", i)))
 			time.Sleep(time.Millisecond) // fake time: an Event is named after its time
 		}
 	})
@@ -228,7 +229,7 @@ func TestAMessageIsBoundedAndPrintable(t *testing.T) {
 	} {
 		e := refused("demo", text)
 		e.Running = &first
-		message := observed(t, func(p *podObserver) { p.Observe(e) }).with(t, reasonRefused, "").Message
+		message := observed(t, func(p *observer) { p.observe(e) }).with(t, reasonRefused, "").Message
 		if len(combinedPrefix+message) > 1024 || !strings.HasSuffix(message, tail) || !strings.HasPrefix(message, `plugin "demo" is refused at step parse: `) {
 			t.Errorf("%d bytes: %s", len(message), message)
 		}
@@ -242,12 +243,12 @@ func TestStopDoesNotWaitLongForTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEventStore()
 		s.wait = make(chan struct{})
-		p := startPodObserver(s, testPod)
-		p.Observe(events.PluginStopped{Plugin: "demo", Removed: true, Ran: true})
+		p := start(s)
+		p.observe(events.PluginStopped{Plugin: "demo", Removed: true, Ran: true})
 		begin := time.Now()
-		p.stop()
-		if waited := time.Since(begin); waited != flushTimeout {
-			t.Errorf("waited %s, want %s", waited, flushTimeout)
+		p.sender.Stop()
+		if waited := time.Since(begin); waited != kubeevents.FlushTimeout {
+			t.Errorf("waited %s, want %s", waited, kubeevents.FlushTimeout)
 		}
 		close(s.wait)
 		synctest.Wait()
