@@ -5,6 +5,7 @@ package standard
 import (
 	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/host/with/cloudevents"
+	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
 )
@@ -14,6 +15,7 @@ func Capabilities() with.List {
 	return with.List{
 		timers.Capability(),
 		scans.Capability(),
+		gauges.Capability(),
 		cloudevents.Capability(),
 	}
 }
