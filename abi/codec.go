@@ -143,7 +143,6 @@ func (c *Controller) fields(f *message.Fields) {
 	message.Pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
 	message.Objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
 	message.Objects(f, "receives", MaxReceives, &c.Receives, (*Receive).fields)
-	message.Objects(f, "gauges", MaxGauges, &c.Gauges, (*Gauge).fields)
 	f.Duration("timeout", &c.Timeout)
 	f.Count("concurrency", &c.Concurrency)
 	f.Object("retry", c.Retry != Retry{}, c.Retry.fields)

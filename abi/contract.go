@@ -128,7 +128,6 @@ const (
 	MaxReceives         = 64       // of a controller
 	MaxReceived         = 16 << 10 // of an event that is received, as a signal
 	MaxEventType        = 256      // of a type or dataSchema of a received event
-	MaxGauges           = 8        // of a controller
 	MaxName             = 1 << 10  // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64       // per plugin
 	MaxFeatures         = 64       // per plugin
@@ -197,7 +196,6 @@ const (
 	// received events.
 	FeatureReceives = "receives"
 	FeaturePolling  = "polling" // pollInterval of for, owns, reads and watches
-	FeatureGauges   = "gauges"  // gauges of a controller
 	// FeatureChildren is the feature of [Controller.WhileDeleting], [Controller.StatusOwner],
 	// [Controller.Applied], [Result.Release], [Result.Groups], the options of [Apply] and [Delete],
 	// and [ListCall.OwnedBy].
@@ -209,7 +207,7 @@ const (
 func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureDaemons,
-		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling, FeatureGauges,
+		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling,
 		FeatureChildren, FeaturePrune,
 	}
 }

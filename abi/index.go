@@ -162,9 +162,7 @@ func (c Controller) checkIndex(x Index) error {
 	return nil
 }
 
-// checkIndexes limits the indexes of one kind, which the controllers of a plugin share, and of which a
-// gauge is one. Two
-// indexes of keys that have one name must be of one kind: the guest is given the name.
+// checkIndexes limits the indexes of one kind, which the controllers of a plugin share. Two indexes of keys that have one name must be of one kind: the guest is given the name.
 func (m *Manifest) checkIndexes() error {
 	indexes, kinds := map[Kind]map[string]bool{}, map[string]Kind{}
 	add := func(kind Kind, by string) error {
@@ -175,22 +173,19 @@ func (m *Manifest) checkIndexes() error {
 		if len(indexes[kind]) <= MaxKindIndexes {
 			return nil
 		}
-		return rawjson.NewError("", rawjson.Quote(kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes and gauges in this plugin")
+		return rawjson.NewError("", rawjson.Quote(kind.String())+" has more than "+strconv.Itoa(MaxKindIndexes)+" indexes in this plugin")
 	}
 	return message.CheckEach("controllers", m.Controllers, func(c Controller) error {
-		return cmp.Or(
-			message.CheckEach("indexes", c.Indexes, func(x Index) error {
-				if x.Field != "" {
-					return add(x.Kind, x.Field)
-				}
-				if other, ok := kinds[x.Name]; ok && other != x.Kind {
-					return rawjson.NewError("name", rawjson.Quote(x.Name)+" is an index of "+rawjson.Quote(other.String())+" in another controller: give one of them another name")
-				}
-				kinds[x.Name] = x.Kind
-				return add(x.Kind, " "+x.Name) // no field has a space
-			}),
-			message.CheckEach("gauges", c.Gauges, func(g Gauge) error { return add(c.For.Kind, g.Field) }),
-		)
+		return message.CheckEach("indexes", c.Indexes, func(x Index) error {
+			if x.Field != "" {
+				return add(x.Kind, x.Field)
+			}
+			if other, ok := kinds[x.Name]; ok && other != x.Kind {
+				return rawjson.NewError("name", rawjson.Quote(x.Name)+" is an index of "+rawjson.Quote(other.String())+" in another controller: give one of them another name")
+			}
+			kinds[x.Name] = x.Kind
+			return add(x.Kind, " "+x.Name) // no field has a space
+		})
 	})
 }
 
@@ -204,6 +199,19 @@ func (m *Manifest) IndexesByKeys() (all []Index) {
 		}
 	}
 	return all
+}
+
+// PrimaryIndex returns the index of that name, by which the primaries are found. The error is a
+// [*rawjson.Error].
+func (c *Controller) PrimaryIndex(name string) (Index, error) {
+	i := slices.IndexFunc(c.Indexes, func(x Index) bool { return x.Name == name })
+	switch {
+	case i < 0:
+		return Index{}, rawjson.NewError("", rawjson.Quote(name)+" is not an index of the controller")
+	case c.Indexes[i].Kind != c.For.Kind:
+		return Index{}, rawjson.NewError("", rawjson.Quote(name)+" is an index of "+rawjson.Quote(c.Indexes[i].Kind.String())+", must be of the primary kind "+rawjson.Quote(c.For.Kind.String()))
+	}
+	return c.Indexes[i], nil
 }
 
 // IndexByKeys returns the index of that name whose keys the guest gives.

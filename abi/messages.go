@@ -36,7 +36,6 @@ type Controller struct {
 	Daemon        *Daemon     // a daemon of each object; nil: none; feature [FeatureDaemons]
 	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
 	Receives      []Receive   // events from outside that make primaries run; feature [FeatureReceives]
-	Gauges        []Gauge     // fields by whose values the host counts the primaries; feature [FeatureGauges]
 	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
 	Concurrency   int         // concurrent calls of this controller; 0 means the host's default
 	Retry         Retry       // when runs that fail or are requeued are repeated

@@ -119,7 +119,7 @@ func TestInvalidIndexIsRefused(t *testing.T) {
 		{indexed(`[` + index("a", "Pod", "spec[0]") + `]`), path + `[0].field: "spec[0]"` + noPath},
 		{indexed(`[` + index("a", "Pod", repeat("x", 257)) + `]`), path + `[0].field: 257 bytes, the limit is 256`},
 		{indexed(`[` + index("a", "Pod", "b") + `,` + index("a", "Pod", "c") + `]`), path + `[1].name: "a" is given twice`},
-		{indexed(fields(9)), path + `[8]: "v1 Pod" has more than 8 indexes and gauges in this plugin`},
+		{indexed(fields(9)), path + `[8]: "v1 Pod" has more than 8 indexes in this plugin`},
 		{indexed(fields(65)), path + `[64]: more than 64 entries (offset 4549)`},
 		{indexed(`[{"name":"a","path":"b"}]`), path + `[0]: unknown field "path" (offset 172)`},
 	})
@@ -151,7 +151,7 @@ func TestIndexesOfAllControllersCountTogether(t *testing.T) {
 	}
 	m.Controllers[1].Indexes[7].Field = "another"
 	_, err := DecodeManifest(EncodeManifest(m))
-	expectError(t, "a ninth field", err, `controllers[1].indexes[7]: "example.com/v1 Site" has more than 8 indexes and gauges in this plugin`)
+	expectError(t, "a ninth field", err, `controllers[1].indexes[7]: "example.com/v1 Site" has more than 8 indexes in this plugin`)
 }
 
 func TestSelectorNeedsAnIndexOfTheKind(t *testing.T) {

@@ -2,7 +2,6 @@ package abi
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -59,12 +58,6 @@ func (c Controller) checkResolve(r *Resolve) error {
 	if r == nil {
 		return nil
 	}
-	i := slices.IndexFunc(c.Indexes, func(x Index) bool { return x.Name == r.Index })
-	switch {
-	case i < 0:
-		return rawjson.NewError("index", rawjson.Quote(r.Index)+" is not an index of the controller")
-	case c.Indexes[i].Kind != c.For.Kind:
-		return rawjson.NewError("index", rawjson.Quote(r.Index)+" is an index of "+rawjson.Quote(c.Indexes[i].Kind.String())+", must be of the primary kind "+rawjson.Quote(c.For.Kind.String()))
-	}
-	return checkPath("from", r.From, "data.containerId")
+	_, err := c.PrimaryIndex(r.Index)
+	return cmp.Or(rawjson.Within("index", err), checkPath("from", r.From, "data.containerId"))
 }

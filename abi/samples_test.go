@@ -32,7 +32,6 @@ func fullManifest() *Manifest {
 				{Type: "com.example.visit", DataSchema: "https://example.com/visit"},
 				{Type: "com.example.probe", Resolve: &Resolve{Index: "by-host", From: "data.host"}},
 			},
-			Gauges:      []Gauge{{Name: "phase", Field: "status.phase"}},
 			Validate:    []Operation{OperationCreate, OperationUpdate, OperationDelete},
 			Mutate:      []Operation{OperationCreate, OperationUpdate},
 			Convert:     true,

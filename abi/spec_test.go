@@ -58,7 +58,6 @@ var described = map[string]reflect.Type{
 	"Daemon wait":    reflect.TypeFor[DaemonWait](),
 	"Received event": reflect.TypeFor[Receive](),
 	"Resolve":        reflect.TypeFor[Resolve](),
-	"Gauge":          reflect.TypeFor[Gauge](),
 	"HTTP host":      reflect.TypeFor[HTTPHost](),
 	"http":           reflect.TypeFor[HTTPCall](),
 	"HTTP header":    reflect.TypeFor[HTTPHeader](),

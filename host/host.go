@@ -161,7 +161,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
-		gauges: h.runner.Gauges, leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
+		leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
 	})
 	h.received = newReceived(h, unlimited)
 	// A host that is stopped while it starts ends like a running one, in Run.

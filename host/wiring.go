@@ -237,9 +237,8 @@ type stageCollector struct {
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	running func() map[string]runner.Status
 	plugins func(map[string]runner.Status, map[string]sandbox.Stats) []status.Plugin // as /plugins has them
-	gauges  func() []runner.Gauge
-	leases  func() map[string]bool // whether this replica leads, by Lease
-	expires func() time.Time       // the certificate of reviews; zero: there is none
+	leases  func() map[string]bool                                                   // whether this replica leads, by Lease
+	expires func() time.Time                                                         // the certificate of reviews; zero: there is none
 }
 
 // Describe implements [prometheus.Collector]. Without descriptions the registry
@@ -269,7 +268,6 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	if at := c.expires(); !at.IsZero() {
 		gauge(ch, "thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served.", at.Unix(), nil)
 	}
-	collectGauges(ch, c.gauges())
 	guests, running := c.guests(), c.running()
 	for plugin, s := range guests {
 		collectGuest(ch, plugin, s)

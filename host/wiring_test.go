@@ -178,9 +178,6 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
 		cached:  func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests:  func() map[string]sandbox.Stats { return guests },
-		gauges: func() []runner.Gauge {
-			return []runner.Gauge{{Plugin: "p", Controller: "c", Field: "phase", ByValue: map[string]int{"": 0, "Running": 2, "other": 1}}}
-		},
 		running: func() map[string]runner.Status {
 			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, Daemons: 9, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
@@ -211,9 +208,6 @@ thole_memory_bytes edges 5
 thole_memory_bytes guests 10
 thole_memory_bytes indexes 20
 thole_memory_bytes objects 30
-thole_objects c phase p  0
-thole_objects c phase p Running 2
-thole_objects c phase p other 1
 thole_own_writes p 4
 thole_own_writes q 0
 thole_plugin_churn_limit_bytes p 8

@@ -6,6 +6,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/cloudevents"
+	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -83,7 +84,8 @@ type Controller[Spec, Status Value] struct {
 
 	// Scans are functions that run at an interval and find the objects to run: see the function [Scan].
 	Scans []ScanFunc
-	// Gauges are fields by whose values the host counts the primaries, in the metric thole_objects.
+	// Gauges are those of the Indexes by whose values the host counts the primaries, in the metric
+	// thole_objects.
 	Gauges []Gauge
 
 	// Validate allows or denies requests to the API server for objects of For: see the function
@@ -147,14 +149,13 @@ type Controller[Spec, Status Value] struct {
 //	}
 type Index = abi.Index
 
-// Gauge is a field by whose values the host counts the primaries of a controller. Field is a path as that of
-// an [Index]; Name is a DNS label, distinct within the controller, and the label field of the metric.
+// Gauge is an index by whose values the host counts the primaries of a controller. The name of the index is
+// the label field of the metric.
 //
 //	type Gauge struct {
-//		Name  string // a DNS label, distinct within the controller: the label field of the metric
-//		Field string // a path such as status.phase
+//		Index string // the name of an index of the controller, of the primary kind and by a field
 //	}
-type Gauge = abi.Gauge
+type Gauge = gauges.Gauge
 
 // Conditions lists the condition types that a controller owns and those that its target
 // condition summarizes. The zero value is for a controller that sets none: the host
@@ -241,7 +242,7 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 		s.register(manifest)
 	}
 	if len(c.Gauges) > 0 {
-		guest.Feature(abi.FeatureGauges)
+		manifest.Sections = append(manifest.Sections, abi.Section{Name: gauges.Name, Value: gauges.Encode(c.Gauges)})
 	}
 	if c.Validate != nil {
 		c.Validate.register(manifest)
@@ -272,7 +273,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
 		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
-		Receives: c.Receives, Gauges: c.Gauges,
+		Receives: c.Receives,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
@@ -54,7 +55,7 @@ func init() {
 			sdk.Scan("due", 30*time.Second, func(s *sdk.Scanning) error { return onScan(s) }),
 			sdk.Scan("cleanup", 5*time.Minute, func(s *sdk.Scanning) error { s.Run("a", "cleaned"); return nil }),
 		},
-		Gauges: []sdk.Gauge{{Name: "phase", Field: "status.phase"}},
+		Gauges: []sdk.Gauge{{Index: "phase"}},
 	})
 }
 
@@ -74,9 +75,6 @@ func TestScansAndGaugesArePartOfTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(m.Features, abi.FeatureGauges) {
-		t.Errorf("the features are %q", m.Features)
-	}
 	of := func(name string) *abi.Controller {
 		return &m.Controllers[slices.IndexFunc(m.Controllers, func(c abi.Controller) bool { return c.Name == name })]
 	}
@@ -85,10 +83,10 @@ func TestScansAndGaugesArePartOfTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := of("lab"); !slices.Equal(lab, want) || !slices.Equal(c.Gauges, []abi.Gauge{{Name: "phase", Field: "status.phase"}}) {
-		t.Errorf("the scans are %+v, the gauges %+v", lab, c.Gauges)
+	if c := of("lab"); !slices.Equal(lab, want) || string(c.Section(gauges.Name)) != `[{"index":"phase"}]` {
+		t.Errorf("the scans are %+v, the gauges %s", lab, c.Section(gauges.Name))
 	}
-	if c := of("shop"); len(c.Sections)+len(c.Gauges) != 0 {
+	if c := of("shop"); len(c.Sections) != 0 {
 		t.Errorf("the controller is %+v", c)
 	}
 }

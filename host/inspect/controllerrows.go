@@ -50,7 +50,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
 		{"Daemon", orDash(daemon(c.Daemon))},
-		{"Gauges", orDash(gauges(c.Gauges))},
 		{"Receives", orDash(receives(c.Receives))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
@@ -87,15 +86,6 @@ func daemon(d *abi.Daemon) string {
 		return "one for each object"
 	}
 	return "one for each object with labels " + d.LabelSelector
-}
-
-// gauges describes gauges such as "phase of status.phase".
-func gauges(all []abi.Gauge) string {
-	texts := make([]string, len(all))
-	for i, g := range all {
-		texts[i] = g.Name + " of " + g.Field
-	}
-	return list(texts)
 }
 
 // receives describes events such as "com.example.stopped by index container from data.id".

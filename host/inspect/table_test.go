@@ -49,7 +49,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
-		Gauges:   []abi.Gauge{{Name: "phase", Field: "status.phase"}},
 		Sections: []abi.Section{{Name: "every", Value: []byte("3")}},
 		Receives: []abi.Receive{
 			{Type: "com.example.stopped", Resolve: &abi.Resolve{Index: "container", From: "data.id"}},
@@ -77,7 +76,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"Changes":   "annotation handled.p.thole.dev/a; runs for objects that are gone",
 		"Interval":  "1m0s after a success",
 
-		"Gauges":      "phase of status.phase",
 		"Every":       "3",
 		"None":        "-",
 		"Receives":    "com.example.stopped by index container from data.id, com.example.started by subject, of schema https://example.com/lab by subject, t of schema https://example.com/lab by subject",

@@ -7,6 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/election"
@@ -74,9 +77,13 @@ type Handle interface {
 	Keys() []object.Key
 	// Shown returns an object of them as the informer shows it: the next event has it as the old object.
 	Shown(key object.Key) (*object.Object, bool)
+	// CountBy counts them by the values of a field. That is fast with an index of the controller by the field.
+	CountBy(field fieldpath.Path) objects.Counts
 	// Leads reports whether the term has not ended in which this replica leads the plugin. Its Lease may be
 	// about to be renewed late, so that this is not whether it may write.
 	Leads() bool
+	// MayWrite is Leads, and that the Lease is not late: no other replica leads the plugin.
+	MayWrite() bool
 	// Term returns a channel that is closed while this replica leads the plugin, and one that is closed when
 	// that has ended. Of one replica, the term has no end.
 	Term() (leading, ended <-chan struct{})
@@ -92,7 +99,13 @@ func (h handle) Keys() []object.Key { return h.keys(every) }
 
 func (h handle) Shown(key object.Key) (*object.Object, bool) { return h.Cache.Shown(key) }
 
+func (h handle) CountBy(field fieldpath.Path) objects.Counts {
+	return h.primaries.Load().CountBy(cache.Owner{Controller: h.id}, field)
+}
+
 func (h handle) Leads() bool { return h.lead == nil || isClosed(h.lead.Leading()) }
+
+func (h handle) MayWrite() bool { return h.lead == nil || h.lead.Leads() }
 
 func (h handle) Term() (leading, ended <-chan struct{}) {
 	if h.lead != nil {

@@ -35,7 +35,6 @@ type controller struct {
 	parts []ControllerPart // of the capabilities
 
 	primaries atomic.Pointer[cache.Informer] // of what the running revision reconciles
-	gauges    gauges
 }
 
 // followed is an entry of a manifest whose events a controller handles.
@@ -94,7 +93,6 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 	} else {
 		before = running.Revision()
 		running.follow(next, &p.informers)
-		running.gauges.prune(&m)
 		running.setWorkers(workers(m, rev.Policy))
 		running.Swap(next, running.keys(every))
 	}

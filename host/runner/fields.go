@@ -23,7 +23,7 @@ type declaredField struct {
 	path fieldpath.Path
 }
 
-// declaredFields returns the fields of the indexes, gauges and watches of a manifest, and where
+// declaredFields returns the fields of the indexes and watches of a manifest, and where
 // the conditions are that it names of a built-in kind. A custom kind may get them later: until
 // then the API server prunes them.
 func declaredFields(m *abi.Manifest) (all []declaredField) {
@@ -38,9 +38,6 @@ func declaredFields(m *abi.Manifest) (all []declaredField) {
 		}
 		for _, x := range c.Indexes {
 			add(fmt.Sprintf("controller %q: index %q", c.Name, x.Name), x.Kind, x.Field)
-		}
-		for _, g := range c.Gauges {
-			add(fmt.Sprintf("controller %q: gauge %q", c.Name, g.Name), c.For.Kind, g.Field)
 		}
 		for _, w := range c.Watches {
 			if w.By == abi.WatchByField {
@@ -75,7 +72,7 @@ func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			r.Logger.Warn("the fields of indexes, gauges, watches and conditions are not checked: nothing is found, counted or written that does not exist",
+			r.Logger.Warn("the fields of indexes, watches and conditions are not checked: nothing is found or written that does not exist",
 				"plugin", rev.Plugin, "kind", f.kind.String(), "error", err)
 		}
 	}

@@ -46,18 +46,15 @@ func TestIndexesOfFieldsThatTheKindDoesNotHaveAreRefused(t *testing.T) {
 		requests int
 		logged   int
 		watches  []abi.Watch
-		gauges   []abi.Gauge
 	}{
-		"no indexes":               {schemas{200, document, 0}, false, nil, "", 0, 0, nil, nil},
-		"fields of the kind":       {schemas{200, document, 0}, false, []abi.Index{index("a", "spec.size"), index("b", "metadata.name")}, "", 1, 0, nil, nil},
-		"one that it has not":      {schemas{200, document, 0}, false, []abi.Index{index("a", "spec.size"), index("b", "spec.siz")}, `controller "second": index "b": field "spec.siz": in the schema of example.dev/v1 Widget "spec" has no field "siz", did you mean "size"?`, 6, 0, nil, nil},
-		"the first of two":         {schemas{200, document, 0}, false, []abi.Index{index("a", "spec"), index("b", "spec.size")}, `controller "second": index "a": field "spec": in the schema of example.dev/v1 Widget "spec" is an object: name one of its fields`, 6, 0, nil, nil},
-		"a field of primaries":     {schemas{200, document, 0}, false, []abi.Index{index("a", "spec.size")}, `controller "second": watches of v1 Node by field: field "spec.node": in the schema of example.dev/v1 Widget "spec" has no field "node"`, 6, 0, watch, nil},
-		"a gauge":                  {schemas{200, document, 0}, false, nil, "", 1, 0, nil, []abi.Gauge{{Name: "size", Field: "spec.size"}}},
-		"a gauge of no field":      {schemas{200, document, 0}, false, nil, `controller "second": gauge "phase": field "status.phase": in the schema of example.dev/v1 Widget the object has no field "status"`, 6, 0, nil, []abi.Gauge{{Name: "phase", Field: "status.phase"}}},
-		"no schema":                {schemas{404, "", 0}, false, []abi.Index{index("a", "spec.siz")}, "", 1, 1, nil, nil},
-		"a schema that is broken":  {schemas{200, "<html>", 0}, false, []abi.Index{index("a", "spec.siz")}, "", 1, 1, nil, nil},
-		"a start that was stopped": {schemas{200, document, 0}, true, []abi.Index{index("a", "spec.siz")}, context.Canceled.Error(), 0, 0, nil, nil},
+		"no indexes":               {schemas{200, document, 0}, false, nil, "", 0, 0, nil},
+		"fields of the kind":       {schemas{200, document, 0}, false, []abi.Index{index("a", "spec.size"), index("b", "metadata.name")}, "", 1, 0, nil},
+		"one that it has not":      {schemas{200, document, 0}, false, []abi.Index{index("a", "spec.size"), index("b", "spec.siz")}, `controller "second": index "b": field "spec.siz": in the schema of example.dev/v1 Widget "spec" has no field "siz", did you mean "size"?`, 6, 0, nil},
+		"the first of two":         {schemas{200, document, 0}, false, []abi.Index{index("a", "spec"), index("b", "spec.size")}, `controller "second": index "a": field "spec": in the schema of example.dev/v1 Widget "spec" is an object: name one of its fields`, 6, 0, nil},
+		"a field of primaries":     {schemas{200, document, 0}, false, []abi.Index{index("a", "spec.size")}, `controller "second": watches of v1 Node by field: field "spec.node": in the schema of example.dev/v1 Widget "spec" has no field "node"`, 6, 0, watch},
+		"no schema":                {schemas{404, "", 0}, false, []abi.Index{index("a", "spec.siz")}, "", 1, 1, nil},
+		"a schema that is broken":  {schemas{200, "<html>", 0}, false, []abi.Index{index("a", "spec.siz")}, "", 1, 1, nil},
+		"a start that was stopped": {schemas{200, document, 0}, true, []abi.Index{index("a", "spec.siz")}, context.Canceled.Error(), 0, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +65,7 @@ func TestIndexesOfFieldsThatTheKindDoesNotHaveAreRefused(t *testing.T) {
 				defer objects.Stop()
 				log := logtest.New(hclog.Warn)
 				r := New(Config{Cache: objects, Logger: log.Logger})
-				rev := &Revision{Manifest: &abi.Manifest{Controllers: []abi.Controller{{Name: "first"}, {Name: "second", For: kind.All(), Indexes: c.indexes, Watches: c.watches, Gauges: c.gauges}}}}
+				rev := &Revision{Manifest: &abi.Manifest{Controllers: []abi.Controller{{Name: "first"}, {Name: "second", For: kind.All(), Indexes: c.indexes, Watches: c.watches}}}}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if c.ended {

@@ -53,7 +53,7 @@ func init() {
 			sdk.Scan("scheduler", schedulerInterval, scheduler),
 			sdk.Scan("cleanup", cleanupInterval, cleanupScan),
 		},
-		Gauges: []sdk.Gauge{{Name: "phase", Field: byPhase.Field}},
+		Gauges: []sdk.Gauge{{Index: byPhase.Name}},
 
 		Timeout: 10 * time.Second,
 		Retry:   sdk.RetryPolicy{Initial: 100 * time.Millisecond, Attempts: 5}, // the first repetition is after 100 ms, the least

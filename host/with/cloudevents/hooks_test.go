@@ -12,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/runner"
 )
 
 // published keeps the events of a controller.
@@ -61,6 +62,8 @@ func (p *published) expect(t *testing.T, want ...string) {
 
 // shown is a controller with objects.
 type shown struct {
+	runner.Handle
+
 	revision *dispatch.Revision
 	objects  map[object.Key]*object.Object
 	term     chan struct{} // is closed while the replica leads; nil: it always does

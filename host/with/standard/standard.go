@@ -5,6 +5,7 @@ package standard
 import (
 	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/host/with/cloudevents"
+	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/podevents"
 	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
@@ -16,6 +17,7 @@ func Capabilities() with.List {
 	return with.List{
 		timers.Capability(),
 		scans.Capability(),
+		gauges.Capability(),
 		cloudevents.Capability(),
 		traces.Capability(),
 		podevents.Capability(),

@@ -3,6 +3,7 @@ package wasmtest
 import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/cloudevents"
+	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/timers"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -13,6 +14,7 @@ func capabilities() []sandbox.Capability {
 	return []sandbox.Capability{
 		{Name: cloudevents.Name, Check: cloudevents.Check},
 		{Name: timers.Name, Check: timers.Check},
+		{Name: gauges.Name, Check: gauges.Check},
 		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export, Denied: []string{abi.ImportHTTP}}}},
 	}
 }

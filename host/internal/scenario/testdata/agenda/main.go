@@ -33,7 +33,7 @@ func init() {
 		Name: "agenda", For: taskKind, Reconcile: reconcile,
 		Indexes: []sdk.Index{{Name: "phase", Kind: taskKind, Field: "status.phase"}},
 		Scans:   []sdk.ScanFunc{sdk.Scan("due", time.Second, due), sdk.Scan("archive", 2*time.Second, archive)},
-		Gauges:  []sdk.Gauge{{Name: "phase", Field: "status.phase"}},
+		Gauges:  []sdk.Gauge{{Index: "phase"}},
 	})
 }
 

@@ -18,7 +18,7 @@ func init() {
 	sdk.Register(sdk.Controller[Spec, Status]{
 		Name: "scan", For: labs, Reconcile: reconcile,
 		Indexes: []sdk.Index{{Name: "phase", Kind: labs, Field: "status.phase"}},
-		Gauges:  []sdk.Gauge{{Name: "phase", Field: "status.phase"}},
+		Gauges:  []sdk.Gauge{{Index: "phase"}},
 		Scans: []sdk.ScanFunc{
 			sdk.Scan("due", time.Second, due),
 			sdk.Scan("other", time.Minute, other),

@@ -47,7 +47,7 @@ func init() {
 				}),
 				sdk.Scan("cleanup", 5*time.Minute, cleanup),
 			},
-			Gauges: []sdk.Gauge{{Name: "phase", Field: "status.phase"}},
+			Gauges: []sdk.Gauge{{Index: "phase"}},
 		})
 	register(siteKind, "http", send,
 		sdk.Controller[Spec, Status]{

@@ -1,4 +1,4 @@
-package runner
+package gauges
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func TestTheValuesOfAGaugeAreBounded(t *testing.T) {
 	for i := 90; i < 100; i++ {
 		bounded[fmt.Sprintf("v%02d", i)] = 2
 	}
-	long := strings.Repeat("x", maxGaugeValue)
+	long := strings.Repeat("x", maxValue)
 	for name, c := range map[string]struct {
 		counts objects.Counts
 		want   map[string]int
