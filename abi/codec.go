@@ -47,17 +47,7 @@ func EncodeRequest(q *Request) (text []byte) {
 // EncodeRequestParts returns the text of a request in parts, of which one is the object
 // itself, and not a copy: most of the text.
 func EncodeRequestParts(q *Request) [][]byte {
-	return withObject(message.Encode(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject), q.Object)
-}
-
-// withObject returns the parts of a text, which is an object with at least one member, and of
-// its last member object.
-func withObject(text, object []byte) [][]byte {
-	const end, member = `}`, `,"object":`
-	if len(object) == 0 {
-		return [][]byte{text}
-	}
-	return [][]byte{append(text[:len(text)-len(end)], member...), object, []byte(end)}
+	return message.EncodeParts(len(q.Memo)+len(q.Config)+256, q.fieldsBeforeObject, q.Object)
 }
 
 // DecodeRequest decodes a request.
@@ -140,7 +130,6 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Text("changes", (*string)(&c.Changes))
 	f.Bool("gone", &c.Gone)
 	f.Duration("interval", &c.Interval)
-	message.Pointer(f, "daemon", &c.Daemon, (*Daemon).fields)
 	message.Objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
 	message.Objects(f, "receives", MaxReceives, &c.Receives, (*Receive).fields)
 	f.Duration("timeout", &c.Timeout)

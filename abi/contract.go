@@ -29,7 +29,6 @@ const (
 	ExportWarm       = "warm"        // () -> i32; optional
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
 	ExportIndex      = "index"       // (len i32) -> i32; required by an index without a field
-	ExportDaemon     = "daemon"      // (len i32) -> i32; required by a daemon of a controller
 	ExportValidate   = "validate"    // (len i32) -> i32; required by validate of a controller
 	ExportMutate     = "mutate"      // (len i32) -> i32; required by mutate of a controller
 	ExportConvert    = "convert"     // (len i32) -> i32; required by convert of a controller
@@ -122,9 +121,8 @@ const (
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
 	MaxProgress         = 4 << 10
-	MaxSignals          = 16       // of one step of a daemon
+	MaxSignals          = 16       // of one call for one object; four times as many wait for it
 	MaxSignal           = 4 << 10  // of one of them
-	MaxDaemonState      = 32 << 10 // of a daemon between two steps
 	MaxReceives         = 64       // of a controller
 	MaxReceived         = 16 << 10 // of an event that is received, as a signal
 	MaxEventType        = 256      // of a type or dataSchema of a received event
@@ -185,17 +183,13 @@ const (
 	// FeatureChanges is the feature of [Controller.Changes], [Controller.Gone],
 	// [Request.Change], [Request.Gone] and [Result.Progress].
 	FeatureChanges = "changes"
-	// FeatureDaemons is the feature of [Controller.Daemon], [Request.Signals] and the export daemon.
-	FeatureDaemons = "daemons"
 	FeatureHTTP    = "http" // http of a controller, the import http
 	// FeatureAdmission is the feature of [Controller.Validate], [Controller.Mutate] and the exports
 	// of these names.
 	FeatureAdmission  = "admission"
 	FeatureConversion = "conversion" // convert of a controller and the export convert
-	// FeatureReceives is the feature of [Controller.Receives], and of [Request.Signals] that are
-	// received events.
-	FeatureReceives = "receives"
-	FeaturePolling  = "polling" // pollInterval of for, owns, reads and watches
+	FeatureReceives   = "receives"   // receives of a controller
+	FeaturePolling    = "polling"    // pollInterval of for, owns, reads and watches
 	// FeatureChildren is the feature of [Controller.WhileDeleting], [Controller.StatusOwner],
 	// [Controller.Applied], [Result.Release], [Result.Groups], the options of [Apply] and [Delete],
 	// and [ListCall.OwnedBy].
@@ -206,7 +200,7 @@ const (
 // manifest lists those that its plugin uses.
 func Features() []string {
 	return []string{
-		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges, FeatureDaemons,
+		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges,
 		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling,
 		FeatureChildren, FeaturePrune,
 	}

@@ -14,7 +14,6 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 	result := func(text []byte) { _, _ = DecodeResult(text) }
 	request := func(text []byte) { _, _ = DecodeRequest(text) }
 	manifest := func(text []byte) { _, _ = DecodeManifest(text) }
-	step := func(text []byte) { _, _ = DecodeDaemonResult(text) }
 	review := func(text []byte) { _, _ = DecodeValidateResult(text) }
 	mutation := func(text []byte) { _, _ = DecodeMutateResult(text) }
 	conversion := func(text []byte) { _, _ = DecodeConvertResult(text) }
@@ -62,9 +61,6 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 			return []byte(`{"fieldSelector":"` + strings.Repeat("a=b,", min(n, MaxCall)/4-10) + strings.Repeat("a", max(0, n-MaxCall)) + `"}`)
 		}},
 		{"fields", listCall, repeated(`{"fields":[`, `"/a"`, `]}`)},
-		{"signals", step, repeated(`{"signals":[`, `{}`, `]}`)},
-		{"signal", step, nested(`{"signals":[[`, `]]}`)},
-		{"state", step, numbered(`{"state":{`, `}}`)},
 		{"signals of a request", request, repeated(`{"signals":[`, `1`, `]}`)},
 		{"warnings", review, repeated(`{"warnings":[`, `""`, `]}`)},
 		{"audit annotations", review, repeated(`{"auditAnnotations":[`, `{}`, `]}`)},
@@ -86,14 +82,12 @@ func TestDecodingStopsAtLimitOfEntries(t *testing.T) {
 		"delete":      costtest.Repeat(1<<20, `{"delete":[`, `{}`, `]}`),
 		"events":      costtest.Repeat(1<<20, `{"events":[`, `{}`, `]}`),
 		"controllers": costtest.Repeat(1<<20, `{"controllers":[`, `{}`, `]}`),
-		"signals":     costtest.Repeat(1<<20, `{"signals":[`, `{}`, `]}`),
 		"warnings":    costtest.Repeat(1<<20, `{"warnings":[`, `""`, `]}`),
 		"annotations": costtest.Repeat(1<<20, `{"auditAnnotations":[`, `{}`, `]}`),
 	} {
 		got := costtest.Allocated(func(text []byte) {
 			_, _ = DecodeResult(text)
 			_, _ = DecodeManifest(text)
-			_, _ = DecodeDaemonResult(text)
 			_, _ = DecodeMutateResult(text)
 		}, text)
 		if got > 256<<10 {

@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer changes gone interval daemon http validate mutate convert timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval http validate mutate convert timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -41,13 +41,6 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"group", "condition", `{"groups":[{"name":"a","%":null}]}`, decoder(DecodeResult)},
 		{"event", "message group", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
 		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
-		{
-			"daemon", "labelSelector timeout grace",
-			`{"name":"a","features":["daemons"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"finalizer":true,"daemon":{"%":null}}]}`, decoder(DecodeManifest),
-		},
-		{"daemon request", "controller object events state now seed config", `{"%":null}`, decoder(DecodeDaemonRequest)},
-		{"daemon result", "wait end signals state error", `{"%":null}`, decoder(DecodeDaemonResult)},
-		{"daemon wait", "after object reads", `{"wait":{"%":null}}`, decoder(DecodeDaemonResult)},
 		{
 			"http host", "methods",
 			`{"name":"a","features":["http"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"http":[{"host":"a","%":null}]}]}`, decoder(DecodeManifest),

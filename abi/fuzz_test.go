@@ -76,14 +76,6 @@ func FuzzDecodeCalls(f *testing.F) {
 	})
 }
 
-func FuzzDecodeDaemon(f *testing.F) {
-	addGoldens(f, "daemon_request", "daemon_result", "daemon_result_empty")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		roundTrip(t, data, DecodeDaemonRequest, EncodeDaemonRequest)
-		roundTrip(t, data, DecodeDaemonResult, EncodeDaemonResult)
-	})
-}
-
 func FuzzDecodeHTTP(f *testing.F) {
 	addGoldens(f, "http_call", "http_reply")
 	f.Add([]byte("{\"url\":\"https://a\"}\x00body\x00"))

@@ -63,7 +63,7 @@ type IndexItem struct {
 // EncodeIndexRequestParts returns the text of a request of [ExportIndex] in parts, as
 // [EncodeRequestParts] does.
 func EncodeIndexRequestParts(q *IndexRequest) [][]byte {
-	return withObject(message.Encode(len(q.Config)+64, q.fieldsBeforeObject), q.Object)
+	return message.EncodeParts(len(q.Config)+64, q.fieldsBeforeObject, q.Object)
 }
 
 // EncodeIndexRequest returns the text of a request of [ExportIndex].

@@ -33,7 +33,6 @@ type Controller struct {
 	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
 	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
-	Daemon        *Daemon     // a daemon of each object; nil: none; feature [FeatureDaemons]
 	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
 	Receives      []Receive   // events from outside that make primaries run; feature [FeatureReceives]
 	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
@@ -254,7 +253,7 @@ type Request struct {
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
-	Signals    [][]byte  // JSON: of the object's daemon, of capabilities and of received events, since the last run that ended well
+	Signals    [][]byte  // JSON: of capabilities and of received events, since the last run that ended well
 	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
@@ -296,7 +295,6 @@ const (
 	ReasonPlugin  Reason = "plugin"  // a new revision or policy of the plugin
 	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
 	ReasonTimer   Reason = "timer"   // a timer of the controller is due
-	ReasonDaemon  Reason = "daemon"  // the daemon of the object has given signals, or failed
 	ReasonSignal  Reason = "signal"  // a capability has named the object, or an event was received for it
 )
 
@@ -308,7 +306,7 @@ type Previous struct {
 
 // EffectFailure is one effect that the host could not perform.
 type EffectFailure struct {
-	Verb    string // finalizer, patch, release, apply, delete, event or status; or daemon
+	Verb    string // finalizer, patch, release, apply, delete, event or status; or what a capability reports
 	Ref     Ref
 	Class   Class
 	Reason  string // the reason in the API server's response, such as Forbidden
@@ -325,8 +323,6 @@ const (
 	VerbDelete    = "delete"
 	VerbEvent     = "event"
 	VerbStatus    = "status"
-	// VerbDaemon is no effect: the daemon of the object has failed before the run.
-	VerbDaemon = "daemon"
 )
 
 // Ref identifies one object.

@@ -72,3 +72,15 @@ func TestReadRequestReturnsFailureOfCallback(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// TestSignalsOfRequestKeepTheirBytes: there may be more of them than one call gives.
+func TestSignalsOfRequestKeepTheirBytes(t *testing.T) {
+	signals := make([][]byte, 4*MaxSignals)
+	for i := range signals {
+		signals[i] = []byte(`{ "z":1.0, "a":null }`)
+	}
+	q, err := DecodeRequest(EncodeRequest(&Request{Controller: "c", Signals: signals}))
+	if err != nil || !reflect.DeepEqual(q.Signals, signals) {
+		t.Errorf("got %s, %v", q.Signals, err)
+	}
+}

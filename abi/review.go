@@ -84,7 +84,7 @@ type ConvertResult struct {
 // EncodeReviewRequestParts returns the text of the request of a review in parts, as
 // [EncodeRequestParts] does.
 func EncodeReviewRequestParts(q *ReviewRequest) [][]byte {
-	return withObject(message.Encode(len(q.Old)+len(q.Config)+512, q.fieldsBeforeObject), q.Object)
+	return message.EncodeParts(len(q.Old)+len(q.Config)+512, q.fieldsBeforeObject, q.Object)
 }
 
 // EncodeReviewRequest returns the text of the request of a review.
@@ -130,7 +130,7 @@ func DecodeValidateResult(data []byte) (*ReviewResult, error) {
 // EncodeConvertRequestParts returns the text of the request of a conversion in parts, as
 // [EncodeRequestParts] does.
 func EncodeConvertRequestParts(q *ConvertRequest) [][]byte {
-	return withObject(message.Encode(len(q.Config)+256, q.fieldsBeforeObject), q.Object)
+	return message.EncodeParts(len(q.Config)+256, q.fieldsBeforeObject, q.Object)
 }
 
 // EncodeConvertRequest returns the text of the request of a conversion.

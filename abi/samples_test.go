@@ -26,7 +26,6 @@ func fullManifest() *Manifest {
 			Changes:   ChangesAnnotation,
 			Gone:      true,
 			Interval:  600_000,
-			Daemon:    &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000},
 			HTTP:      []HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}},
 			Receives: []Receive{
 				{Type: "com.example.visit", DataSchema: "https://example.com/visit"},
@@ -153,28 +152,6 @@ func fullIndexGetCall() *IndexGetCall {
 
 func fullIndexReply() *IndexReply {
 	return &IndexReply{Items: []IndexItem{{Namespace: "default", Name: "shop-0", Value: []byte(`{"port":80}`)}}}
-}
-
-func fullDaemonRequest() *DaemonRequest {
-	return &DaemonRequest{
-		Controller: "site",
-		Object:     []byte(site),
-		Events:     []DaemonEvent{DaemonRead, DaemonTime},
-		State:      []byte(`{"failed":2}`),
-		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
-		Seed:       [32]byte{0: 1, 31: 255},
-		Config:     []byte(`{"region":"north"}`),
-	}
-}
-
-func fullDaemonResult() *DaemonResult {
-	return &DaemonResult{
-		Wait:    DaemonWait{After: 30_000, Object: true, Reads: true},
-		End:     true,
-		Signals: [][]byte{[]byte(`{"reachable":false}`), []byte(`null`)},
-		State:   []byte(`{"failed":3}`),
-		Error:   &Failure{Reason: "NoRoute", Message: "the site has no address"},
-	}
 }
 
 func fullHTTPCall() *HTTPCall {

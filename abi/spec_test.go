@@ -33,7 +33,6 @@ var described = map[string]reflect.Type{
 	"Followed kind":  reflect.TypeFor[Followed](),
 	"Watch":          reflect.TypeFor[Watch](),
 	"Retry":          reflect.TypeFor[Retry](),
-	"Daemon":         reflect.TypeFor[Daemon](),
 	"Change":         reflect.TypeFor[Change](),
 	"Conditions":     reflect.TypeFor[Conditions](),
 	"Summary":        reflect.TypeFor[Summary](),
@@ -53,9 +52,6 @@ var described = map[string]reflect.Type{
 	"index_get":      reflect.TypeFor[IndexGetCall](),
 	"Index reply":    reflect.TypeFor[IndexReply](),
 	"Index item":     reflect.TypeFor[IndexItem](),
-	"Daemon request": reflect.TypeFor[DaemonRequest](),
-	"Daemon result":  reflect.TypeFor[DaemonResult](),
-	"Daemon wait":    reflect.TypeFor[DaemonWait](),
 	"Received event": reflect.TypeFor[Receive](),
 	"Resolve":        reflect.TypeFor[Resolve](),
 	"HTTP host":      reflect.TypeFor[HTTPHost](),
@@ -180,7 +176,7 @@ func collectNames(typ reflect.Type, names map[string]bool) {
 func TestSpecListsEveryConstant(t *testing.T) {
 	spec := readSpec(t)
 	found := 0
-	for name, value := range exportedConstants(t, "contract.go", "messages.go", "daemon.go", "http.go", "review.go") {
+	for name, value := range exportedConstants(t, "contract.go", "messages.go", "http.go", "review.go") {
 		found++
 		want := "`" + value + "`"
 		if strings.HasPrefix(name, "Max") {
@@ -238,8 +234,6 @@ func TestSpecExamplesDecodeCompletely(t *testing.T) {
 		"index-result":   of("", fullIndexResult(), EncodeIndexResult, DecodeIndexResult),
 		"index-get-call": of("", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
 		"index-reply":    of("", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
-		"daemon-request": of("", fullDaemonRequest(), EncodeDaemonRequest, DecodeDaemonRequest),
-		"daemon-result":  of("", fullDaemonResult(), EncodeDaemonResult, DecodeDaemonResult),
 		"http-call":      of("", fullHTTPCall(), EncodeHTTPCall, DecodeHTTPCall),
 		"http-reply":     of("", fullHTTPReply(), EncodeHTTPReply, DecodeHTTPReply),
 		"list-reply":     of("", fullListReply(), EncodeListReply, DecodeListReply),

@@ -45,8 +45,9 @@
 //     it in lower case.
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
 //     (Check), which functions of guests it calls (Exports), what a policy may have (Policy, a struct with JSON
-//     tags that implements config.PolicySection), what the file of --config may have (Config, which implements
-//     config.HostSection), the row of thole inspect (Title, Describe), and what it does in a host (New).
+//     tags that implements config.PolicySection, and config.Bounded if the configuration bounds its numbers) or
+//     must have (PolicyNeeded), what the file of --config may have (Config, which implements config.HostSection), the
+//     row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made when the plugin runs:
 //     the start of a plugin may fail after its part was made. That returns a part for each

@@ -195,7 +195,7 @@ func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sa
 	}
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		p := status.Plugin{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Daemons: running.Daemons}
+		p := status.Plugin{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Capabilities: running.Capabilities}
 		if running.Usage != (effect.Usage{}) {
 			p.Usage = &running.Usage
 		}
@@ -282,7 +282,6 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 		collectBreaker(ch, plugin, s)
 		gauge(ch, "thole_own_writes", "Objects that the plugin has written and that its informers do not show yet; at 10,000, or 32 MiB, it waits for them.",
 			s.OwnWrites, prometheus.Labels{"plugin": plugin})
-		gauge(ch, "thole_daemons", "Daemons of the plugin that run: each takes up to limits.daemonStateKiB.", s.Daemons, prometheus.Labels{"plugin": plugin})
 		collectUsage(ch, plugin, s.Usage)
 		gauge(ch, "thole_plugin_missing_rights", "Rules that the service account of the plugin lacks, or the host for it.",
 			len(s.MissingRights), prometheus.Labels{"plugin": plugin})

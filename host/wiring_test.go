@@ -179,7 +179,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 		cached:  func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests:  func() map[string]sandbox.Stats { return guests },
 		running: func() map[string]runner.Status {
-			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, Daemons: 9, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
+			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
 	})
 	memory.UsedBytes, memory.Refused = 10, 2
@@ -199,8 +199,6 @@ thole_cache_handlers v1 Pod 3
 thole_cache_objects v1 Pod 3
 thole_cache_restores_total v1 Pod 2
 thole_compile_cache_failing 1
-thole_daemons p 9
-thole_daemons q 0
 thole_guest_memory_bytes 10
 thole_guest_memory_limit_bytes 1000
 thole_guest_memory_refusals_total 2

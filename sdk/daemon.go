@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
@@ -34,10 +35,10 @@ import (
 // type struct{}.
 //
 // A daemon changes nothing in the cluster itself: it signals, and Reconcile acts, whose runs have
-// the [Run].Signals until one has ended well. A step is repeatable like a run. One that returns an
-// error, or does not return, ends the daemon: the object shows the failure, and the daemon is
-// started anew, without state, when the object is retried, or after the time of a [RetryAfter] or
-// [Waiting].
+// the [Run].Signals until one has ended well. A step may be made beside a run of the object, and
+// is repeatable like one. One that returns an error, or does not return, ends the daemon: the
+// object shows the failure, and the daemon is started anew, without state, after a backoff of its
+// own or the time of a [RetryAfter] or [Waiting], and when somebody has changed the object.
 //
 // A daemon is stopped by a last step, in which [Step.Stopping] is true and nothing can be read,
 // when the object is being deleted or ceases to match [DaemonSelector], and when the plugin is
@@ -52,12 +53,12 @@ func Daemon[State, Spec, Status Value](step func(*DaemonStep[Spec, Status], *Sta
 		option(&d.manifest)
 	}
 	d.register = func(c *abi.Controller) {
-		guest.Feature(abi.FeatureDaemons)
-		c.Finalizer, c.Daemon = true, &d.manifest
+		c.Finalizer = true
+		c.Sections = append(c.Sections, abi.Section{Name: daemon.Name, Value: daemon.Encode(&d.manifest)})
 		guest.AddDaemon(&guest.Daemon{
 			Controller: c.Name,
 			Warm:       warmState[State],
-			Step: func(h guest.Host, q *abi.DaemonRequest) (abi.Code, *abi.DaemonResult) {
+			Step: func(h guest.Host, q *daemon.Request) (abi.Code, *daemon.Result) {
 				s := &DaemonStep[Spec, Status]{Step: newStep(h, q)}
 				state := new(State)
 				_, err := readObject(rawjson.NewReader(q.Object), &s.ObjectMeta, &s.Spec, &s.Status)
@@ -79,27 +80,27 @@ func Daemon[State, Spec, Status Value](step func(*DaemonStep[Spec, Status], *Sta
 
 // DaemonOf is made by [Daemon].
 type DaemonOf[Spec, Status Value] struct {
-	manifest abi.Daemon
+	manifest daemon.Daemon
 	register func(*abi.Controller) // a field, so that plugins without a daemon do not contain its code
 }
 
 // DaemonOption is an option of [Daemon].
-type DaemonOption func(*abi.Daemon)
+type DaemonOption func(*daemon.Daemon)
 
 // DaemonSelector gives a daemon to those objects alone whose labels match a selector in the
 // notation of kubectl. When they cease to, the daemon is stopped.
 func DaemonSelector(labelSelector string) DaemonOption {
-	return func(d *abi.Daemon) { d.LabelSelector = labelSelector }
+	return func(d *daemon.Daemon) { d.LabelSelector = labelSelector }
 }
 
 // StepTimeout limits one step; the default is that of the host.
 func StepTimeout(timeout time.Duration) DaemonOption {
-	return func(d *abi.Daemon) { d.Timeout = milliseconds(timeout) }
+	return func(d *daemon.Daemon) { d.Timeout = milliseconds(timeout) }
 }
 
 // StopGrace limits the last step, and the wait for the one before; the default is 10 s.
 func StopGrace(grace time.Duration) DaemonOption {
-	return func(d *abi.Daemon) { d.Grace = milliseconds(grace) }
+	return func(d *daemon.Daemon) { d.Grace = milliseconds(grace) }
 }
 
 // DaemonStep is one step of the daemon of an object, with the types of its spec and status. In the
@@ -121,24 +122,24 @@ type Step struct {
 	Log Log
 
 	run     *Run // for reads
-	result  abi.DaemonResult
+	result  daemon.Result
 	invalid error // of the first signal that could not be encoded
 }
 
 // DaemonEvent is why a step is made.
-type DaemonEvent = abi.DaemonEvent
+type DaemonEvent = daemon.Event
 
 // Values of [Step].Events.
 const (
-	DaemonStart  DaemonEvent = abi.DaemonStart  // the first step, also after a failure and on another host
-	DaemonTime   DaemonEvent = abi.DaemonTime   // the time of the last step has passed
-	DaemonObject DaemonEvent = abi.DaemonObject // the spec, labels or annotations of the object have changed
-	DaemonIndex  DaemonEvent = abi.DaemonIndex  // what the last step has read of an index has changed
-	DaemonRead   DaemonEvent = abi.DaemonRead   // what the last step has read otherwise has changed
-	DaemonStop   DaemonEvent = abi.DaemonStop   // the last step: nothing can be read
+	DaemonStart  DaemonEvent = daemon.Start  // the first step, also after a failure and on another host
+	DaemonTime   DaemonEvent = daemon.Time   // the time of the last step has passed
+	DaemonObject DaemonEvent = daemon.Object // the spec, labels or annotations of the object have changed
+	DaemonIndex  DaemonEvent = daemon.Index  // what the last step has read of an index has changed
+	DaemonRead   DaemonEvent = daemon.Read   // what the last step has read otherwise has changed
+	DaemonStop   DaemonEvent = daemon.Stop   // the last step: nothing can be read
 )
 
-func newStep(h guest.Host, q *abi.DaemonRequest) *Step {
+func newStep(h guest.Host, q *daemon.Request) *Step {
 	run := newRun(h, &abi.Request{Object: q.Object, Now: q.Now, Seed: q.Seed, Config: q.Config})
 	return &Step{Events: q.Events, Now: q.Now, Log: run.Log, run: run}
 }
@@ -156,7 +157,7 @@ func (s *Step) Stopping() bool { return s.Woken(DaemonStop) }
 //		Object bool  // a change of the spec, labels or annotations of the object
 //		Reads  bool  // a change of what the step has read
 //	}
-type WaitFor = abi.DaemonWait
+type WaitFor = daemon.Wait
 
 // After waits for a time, of at least 100 ms.
 func After(d time.Duration) WaitFor { return WaitFor{After: max(milliseconds(d), 1)} }
@@ -248,10 +249,10 @@ func (s *Step) setState(data []byte, err error) error {
 }
 
 // end returns the code and the result of the step.
-func (s *Step) end(err error) (abi.Code, *abi.DaemonResult) {
+func (s *Step) end(err error) (abi.Code, *daemon.Result) {
 	if err == nil {
 		return abi.CodeOK, &s.result
 	}
 	code, failure := failureOf(err)
-	return code, &abi.DaemonResult{Error: failure}
+	return code, &daemon.Result{Error: failure}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -86,17 +87,15 @@ func TestDaemonIsPartOfTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(m.Features, abi.FeatureDaemons) {
-		t.Errorf("the features are %q", m.Features)
-	}
 	of := func(name string) *abi.Controller {
 		return &m.Controllers[slices.IndexFunc(m.Controllers, func(c abi.Controller) bool { return c.Name == name })]
 	}
-	want := abi.Daemon{LabelSelector: "!off", Timeout: 2000, Grace: 60_000}
-	if c := of("probe"); c.Daemon == nil || *c.Daemon != want || !c.Finalizer {
-		t.Errorf("the controller is %+v, its daemon %+v", c, c.Daemon)
+	want := daemon.Daemon{LabelSelector: "!off", Timeout: 2000, Grace: 60_000}
+	d, err := daemon.Decode(of("probe").Section(daemon.Name))
+	if err != nil || *d != want || !of("probe").Finalizer {
+		t.Errorf("the controller is %+v, its daemon %+v, %v", of("probe"), d, err)
 	}
-	if c := of("shop"); c.Daemon != nil || c.Finalizer {
+	if c := of("shop"); c.Section(daemon.Name) != nil || c.Finalizer {
 		t.Errorf("the controller is %+v", c)
 	}
 }
@@ -221,7 +220,7 @@ func TestSignalsAreInTheNextRequest(t *testing.T) {
 	}))
 	w.Step("a/one").ExpectSignals(`{"seen":5}`, `"text"`)
 	onProbe = func(r *probe) {
-		if len(r.Signals) != 2 || !slices.Contains(r.Reasons, abi.ReasonDaemon) {
+		if len(r.Signals) != 2 || !slices.Contains(r.Reasons, abi.ReasonSignal) {
 			t.Fatalf("the signals are %q, the reasons %q", r.Signals, r.Reasons)
 		}
 		if err := sdk.Decode(r.Signals[0], &r.Status); err != nil {
@@ -299,11 +298,11 @@ func TestDeletionWithDaemonAndWithoutCleanupSucceeds(t *testing.T) {
 
 func TestStepOfAnotherControllerIsRefused(t *testing.T) {
 	for request, want := range map[string]string{
-		string(abi.EncodeDaemonRequest(&abi.DaemonRequest{Controller: "widget"})): `the plugin has no daemon for controller "widget"`,
+		string(daemon.EncodeRequest(&daemon.Request{Controller: "widget"})): `the plugin has no daemon for controller "widget"`,
 		`{`: "read request: ",
 	} {
 		code, text := guest.Step(nil, []byte(request))
-		result, err := abi.DecodeDaemonResult(text)
+		result, err := daemon.DecodeResult(text)
 		if err != nil || code != abi.CodeRetry || result.Error == nil || !strings.HasPrefix(result.Error.Message, want) {
 			t.Errorf("%s: returned %d %s, expected %s", request, code, text, want)
 		}
@@ -329,8 +328,8 @@ func keep[State any](t *testing.T, states ...State) {
 	var kept []byte
 	for range len(states) + 1 {
 		states = append(states, *new(State))
-		code, text := guest.Step(nil, abi.EncodeDaemonRequest(&abi.DaemonRequest{Controller: name, Object: []byte(`{}`), State: kept}))
-		result, err := abi.DecodeDaemonResult(text)
+		code, text := guest.Step(nil, daemon.EncodeRequest(&daemon.Request{Controller: name, Object: []byte(`{}`), State: kept}))
+		result, err := daemon.DecodeResult(text)
 		if code != abi.CodeOK || err != nil {
 			t.Fatalf("%T: returned %d %s", *new(State), code, text)
 		}

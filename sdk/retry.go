@@ -51,7 +51,7 @@ type (
 	// EffectFailure is one effect of the last run that the host could not perform: see [Previous].
 	//
 	//	type EffectFailure struct {
-	//		Verb    string // finalizer, patch, release, apply, delete, event or status; or daemon
+	//		Verb    string // finalizer, patch, release, apply, delete, event or status; or what a capability reports
 	//		Ref     Ref
 	//		Class   Class
 	//		Reason  string // the reason in the API server's response, such as Forbidden

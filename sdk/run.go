@@ -95,7 +95,6 @@ type (
 	//	"plugin"  // a new revision or policy of the plugin
 	//	"request" // the annotation reconcile.thole.dev/requestedAt changed
 	//	"timer"   // a timer of the controller is due
-	//	"daemon"  // the daemon of the object has given signals, or failed
 	//	"signal"  // a capability has named the object, or an event was received for it
 	Reason = abi.Reason
 )

@@ -17,6 +17,17 @@ func Encode(size int, list func(*Fields)) []byte {
 	return w.Bytes()
 }
 
+// EncodeParts is [Encode] for a message whose last member is object, behind one or more fields of list. The text is
+// in parts, of which one is the object itself, and not a copy: most of the text. An empty object is left out.
+func EncodeParts(size int, list func(*Fields), object []byte) [][]byte {
+	const end, member = `}`, `,"object":`
+	text := Encode(size, list)
+	if len(object) == 0 {
+		return [][]byte{text}
+	}
+	return [][]byte{append(text[:len(text)-len(end)], member...), object, []byte(end)}
+}
+
 // DecodeStrict reads a message that a guest has written, with objects and arrays of [MaxDepth] at most. Every error
 // is a [*rawjson.Error].
 func DecodeStrict(data []byte, list func(*Fields)) error {

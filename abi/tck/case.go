@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -184,5 +185,8 @@ type Capability struct {
 
 // Capabilities returns those of the cases.
 func Capabilities() []Capability {
-	return []Capability{{scans.Name, scans.Check, scans.Export, []string{abi.ImportHTTP}}}
+	return []Capability{
+		{scans.Name, scans.Check, scans.Export, []string{abi.ImportHTTP}},
+		{daemon.Name, daemon.Check, daemon.Export, nil},
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/wasm"
 )
@@ -22,7 +23,7 @@ var (
 		{abi.ExportInitialize, wasm.Signature(noTypes), false},
 		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
 		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
-		{abi.ExportDaemon, wasm.Signature(i32Only, i32), false},
+		{daemon.Export, wasm.Signature(i32Only, i32), false},
 		{abi.ExportValidate, wasm.Signature(i32Only, i32), false},
 		{abi.ExportMutate, wasm.Signature(i32Only, i32), false},
 		{abi.ExportConvert, wasm.Signature(i32Only, i32), false},

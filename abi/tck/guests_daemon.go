@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 )
 
 // This file has guests with a daemon: correct ones, ones that look for what an earlier step or
@@ -16,45 +17,46 @@ func DaemonRequest() []byte { return daemonRequest("default", false) }
 
 // daemonRequest returns [DaemonRequest] for an object in a namespace, or that of its last step.
 func daemonRequest(namespace string, last bool) []byte {
-	q := &abi.DaemonRequest{Controller: controller, Object: objectIn(namespace), Events: []abi.DaemonEvent{abi.DaemonStart}}
+	q := &daemon.Request{Controller: controller, Object: objectIn(namespace), Events: []daemon.Event{daemon.Start}}
 	if last {
-		q.Events, q.State = []abi.DaemonEvent{abi.DaemonStop}, []byte(`{"steps":1}`)
+		q.Events, q.State = []daemon.Event{daemon.Stop}, []byte(`{"steps":1}`)
 	}
-	return abi.EncodeDaemonRequest(q)
+	return daemon.EncodeRequest(q)
 }
 
 // watched returns a manifest whose controller has a daemon and what change has set.
 func watched(name string, change func(*abi.Controller), features ...string) []byte {
 	return narrow(name, func(c *abi.Controller) {
-		c.Finalizer, c.Daemon = true, &abi.Daemon{}
+		c.Finalizer, c.Sections = true, sectionOf(daemon.Daemon{})
 		change(c)
-	}, append(features, abi.FeatureDaemons)...)
+	}, features...)
+}
+
+func sectionOf(d daemon.Daemon) []abi.Section {
+	return []abi.Section{{Name: daemon.Name, Value: daemon.Encode(&d)}}
 }
 
 func nothingElse(*abi.Controller) {}
 
 // daemonLoadCases are refused for how they ask for a daemon.
 func daemonLoadCases() []Case {
-	const noExport, signature, noFeature = "daemon-without-export", "daemon-wrong-signature", "manifest-daemon-without-feature"
+	const noExport, signature = "daemon-without-export", "daemon-wrong-signature"
 	of := func(name, explain string, change func(*abi.Controller), mentions ...string) Case {
 		return refused(name, explain, describing(watched(name, change)), append(mentions, "manifest")...)
 	}
 	unknown := "manifest-daemon-unknown-field"
 	return []Case{
-		refused(noExport, "asks for a daemon, and has no export that makes its steps", describing(watched(noExport, nothingElse)), "manifest", controller, abi.ExportDaemon),
+		refused(noExport, "asks for a daemon, and has no export that makes its steps", describing(watched(noExport, nothingElse)), "manifest", controller, daemon.Export),
 		refused(signature, "the export daemon takes an i64", func(g *guest) []byte {
 			g.manifest = watched(signature, nothingElse)
-			g.export(abi.ExportDaemon, g.Func(i64Only, i32Only, nil, I32Const(0)))
+			g.export(daemon.Export, g.Func(i64Only, i32Only, nil, I32Const(0)))
 			return g.finish(nil, g.ok())
-		}, abi.ExportDaemon),
-		refused(noFeature, "a daemon without its feature: a host without it would start none", describing(narrow(noFeature, func(c *abi.Controller) {
-			c.Finalizer, c.Daemon = true, &abi.Daemon{}
-		})), "manifest", "daemon", "features"),
+		}, daemon.Export),
 		of("manifest-daemon-without-finalizer", "a daemon without a finalizer: the object would be gone before its daemon is stopped", func(c *abi.Controller) {
 			c.Finalizer = false
 		}, "daemon", "finalizer"),
 		of("manifest-daemon-long-selector", "a label selector that is one byte too long", func(c *abi.Controller) {
-			c.Daemon.LabelSelector = strings.Repeat("a", abi.MaxSelector+1)
+			c.Sections = sectionOf(daemon.Daemon{LabelSelector: strings.Repeat("a", abi.MaxSelector+1)})
 		}, "daemon.labelSelector"),
 		refused(unknown, "a field of daemon that does not exist", describing(
 			bytes.Replace(watched(unknown, nothingElse), []byte(`"daemon":{`), []byte(`"daemon":{"interval":1`), 1)), "manifest", "daemon", "interval"),
@@ -63,7 +65,7 @@ func daemonLoadCases() []Case {
 
 // daemonCases make steps.
 func daemonCases() []Case {
-	full := &abi.DaemonResult{State: quoted(abi.MaxDaemonState)}
+	full := &daemon.Result{State: quoted(daemon.MaxState)}
 	for range abi.MaxSignals {
 		full.Signals = append(full.Signals, quoted(abi.MaxSignal))
 	}
@@ -73,8 +75,8 @@ func daemonCases() []Case {
 	last.Last = true
 	return []Case{
 		echoStep(),
-		writesStep("daemon-no-op", "a step waits for nothing, and does not read its request", &abi.DaemonResult{}),
-		writesStep("daemon-ends", "a step gives a signal and ends the daemon", &abi.DaemonResult{End: true, Signals: [][]byte{quoted(2)}}),
+		writesStep("daemon-no-op", "a step waits for nothing, and does not read its request", &daemon.Result{}),
+		writesStep("daemon-ends", "a step gives a signal and ends the daemon", &daemon.Result{End: true, Signals: [][]byte{quoted(2)}}),
 		writesStep("daemon-full", "a step gives as many and as large signals as it may, and keeps the largest state", full),
 		failsStep("daemon-retry", abi.CodeRetry, "a step returns 1 with an error"),
 		failsStep("daemon-stalled", abi.CodeStalled, "a step returns 2 with an error"),
@@ -101,20 +103,20 @@ func stepping(name string, step func(*guest) []byte) func(*guest) []byte {
 	return func(g *guest) []byte {
 		g.manifest = watched(name, nothingElse)
 		body := step(g) // may import, and replace the manifest
-		g.export(abi.ExportDaemon, g.Func(i32Only, i32Only, types{i32, i32}, body))
+		g.export(daemon.Export, g.Func(i32Only, i32Only, types{i32, i32}, body))
 		return g.finish(nil, g.ok())
 	}
 }
 
-func writesStep(name, explain string, result *abi.DaemonResult) Case {
-	output := abi.EncodeDaemonResult(result)
+func writesStep(name, explain string, result *daemon.Result) Case {
+	output := daemon.EncodeResult(result)
 	return steps(name, explain, output, func(g *guest) []byte {
 		return join(g.writes(output), I32Const(0))
 	})
 }
 
 func failsStep(name string, code abi.Code, explain string) Case {
-	output := abi.EncodeDaemonResult(&abi.DaemonResult{Error: &abi.Failure{Reason: "Conformance", Message: explain}})
+	output := daemon.EncodeResult(&daemon.Result{Error: &abi.Failure{Reason: "Conformance", Message: explain}})
 	c := steps(name, explain, output, func(g *guest) []byte {
 		return join(g.writes(output), I32Const(int32(code)))
 	})
@@ -136,7 +138,7 @@ func echoStep() Case {
 	const before, after = `{"wait":{"after":1,"object":true,"reads":true},"signals":[{"reachable":false},null],"state":`, `}`
 	c := steps(name, "a step reads its request, keeps it as the state, waits for everything and gives two signals", nil, func(g *guest) []byte {
 		g.manifest = watched(name, func(c *abi.Controller) {
-			c.Daemon = &abi.Daemon{LabelSelector: "thole.dev/conformance in (a,b)", Timeout: 1, Grace: 1}
+			c.Sections = sectionOf(daemon.Daemon{LabelSelector: "thole.dev/conformance in (a,b)", Timeout: 1, Grace: 1})
 		})
 		return join(
 			I32Const(scratch), LocalGet(0), Call(g.input),
@@ -222,8 +224,8 @@ func hostileDaemonCases() []Case {
 			return join(g.writes(result), I32Const(0))
 		})
 	}
-	with := func(result *abi.DaemonResult) []byte { return abi.EncodeDaemonResult(result) }
-	many := &abi.DaemonResult{}
+	with := func(result *daemon.Result) []byte { return daemon.EncodeResult(result) }
+	many := &daemon.Result{}
 	for range abi.MaxSignals + 1 {
 		many.Signals = append(many.Signals, []byte("1"))
 	}
@@ -248,10 +250,10 @@ func hostileDaemonCases() []Case {
 		invalid("wait-number", "a wait that is a number", []byte(`{"wait":1000}`)),
 		invalid("signals-object", "signals that are an object", []byte(`{"signals":{}}`)),
 		invalid("too-many-signals", "one signal too many", with(many)),
-		invalid("large-signal", "a signal that is one byte too large", with(&abi.DaemonResult{Signals: [][]byte{quoted(abi.MaxSignal + 1)}})),
-		invalid("deep-signal", "a signal that is nested too deep", with(&abi.DaemonResult{Signals: [][]byte{nested}})),
-		invalid("large-state", "a state that is one byte too large", with(&abi.DaemonResult{State: quoted(abi.MaxDaemonState + 1)})),
-		invalid("deep-state", "a state that is nested too deep", with(&abi.DaemonResult{State: nested})),
+		invalid("large-signal", "a signal that is one byte too large", with(&daemon.Result{Signals: [][]byte{quoted(abi.MaxSignal + 1)}})),
+		invalid("deep-signal", "a signal that is nested too deep", with(&daemon.Result{Signals: [][]byte{nested}})),
+		invalid("large-state", "a state that is one byte too large", with(&daemon.Result{State: quoted(daemon.MaxState + 1)})),
+		invalid("deep-state", "a state that is nested too deep", with(&daemon.Result{State: nested})),
 		invalid("broken-state", "a state that is not UTF-8", []byte("{\"state\":\"\xff\"}")),
 	}
 }

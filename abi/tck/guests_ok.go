@@ -2,6 +2,7 @@ package tck
 
 import (
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -83,7 +84,7 @@ func allExports(g *guest) []byte {
 	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
 	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
-	g.export(abi.ExportDaemon, g.Func(i32Only, i32Only, nil, Unreachable))
+	g.export(daemon.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	g.export(scans.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	for _, export := range reviewExports {
 		g.export(export, g.Func(i32Only, i32Only, nil, Unreachable))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -36,9 +37,9 @@ type Indexer interface {
 
 // Stepper is a [Guest] that makes steps of daemons.
 type Stepper interface {
-	// Daemon is [Guest.Reconcile] for the export daemon. In a last step, whose request has
+	// Step is [Guest.Reconcile] for the export daemon. In a last step, whose request has
 	// the event stop, capabilities return [abi.CodeDenied].
-	Daemon(request []byte) (code int32, output []byte, err error)
+	Step(request []byte) (code int32, output []byte, err error)
 }
 
 // Scanner is a [Guest] that scans.
@@ -180,7 +181,7 @@ func (c Case) callOf(guest Guest) func(request []byte) (int32, []byte, error) {
 		return nil
 	case c.Daemon:
 		if stepper, ok := guest.(Stepper); ok {
-			return stepper.Daemon
+			return stepper.Step
 		}
 		return nil
 	case c.Scan:
@@ -231,7 +232,7 @@ func (c Case) decode(output []byte) (err error) {
 	case c.Index:
 		_, err = abi.DecodeIndexResult(output)
 	case c.Daemon:
-		_, err = abi.DecodeDaemonResult(output)
+		_, err = daemon.DecodeResult(output)
 	case c.Scan:
 		_, err = scans.DecodeResult(output)
 	case c.Review != "":

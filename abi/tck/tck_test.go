@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -63,7 +64,7 @@ func TestExpectedResultsAreValid(t *testing.T) {
 		t.Error(err)
 	}
 	for _, last := range []bool{false, true} {
-		if q, err := abi.DecodeDaemonRequest(daemonRequest("default", last)); err != nil || (q.Events[0] == abi.DaemonStop) != last {
+		if q, err := daemon.DecodeRequest(daemonRequest("default", last)); err != nil || (q.Events[0] == daemon.Stop) != last {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}
@@ -184,10 +185,10 @@ func (h *fakeHost) Reconcile([]byte) (int32, []byte, error) {
 	return h.call(h.current)
 }
 
-func (h *fakeHost) Index([]byte) (int32, []byte, error)  { return h.call(h.current) }
-func (h *fakeHost) Daemon([]byte) (int32, []byte, error) { return h.call(h.current) }
-func (h *fakeHost) Scan([]byte) (int32, []byte, error)   { return h.call(h.current) }
-func (h *fakeHost) Close()                               {}
+func (h *fakeHost) Index([]byte) (int32, []byte, error) { return h.call(h.current) }
+func (h *fakeHost) Step([]byte) (int32, []byte, error)  { return h.call(h.current) }
+func (h *fakeHost) Scan([]byte) (int32, []byte, error)  { return h.call(h.current) }
+func (h *fakeHost) Close()                              {}
 
 func (h *fakeHost) Review(string, []byte) (int32, []byte, error) { return h.call(h.current) }
 

@@ -87,9 +87,9 @@ type Config struct {
 	// file is taken. They are bounded by the rest of the configuration, as a file is.
 	Policies map[string]json.RawMessage `json:"policies,omitempty"`
 
-	// Sections are the fields that capabilities have here and in policies. They are those of the program, and
-	// of no file. Values are what the fields have here, by their names: of each one, once the defaults are
-	// filled in.
+	// Sections are the fields that capabilities have here and in policies. They are those of the program, with what
+	// the file has of those that it bounds. Values are what the other fields have here, by their names: of each
+	// one, once the defaults are filled in.
 	Sections []Section              `json:"-"`
 	Values   map[string]HostSection `json:"-"`
 }
@@ -149,11 +149,6 @@ func (c *Config) schema() schema {
 	return schema{configFields(c.Sections), policyFields(c.Sections), "the policy of a plugin"}
 }
 
-func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) (problems []error) {
-	c.Values, problems = unmarshalSections(asJSON, c, hostSections(c.Sections), known, written)
-	return problems
-}
-
 // numbers returns the numbers of the configuration with their defaults and
 // ranges. GuestMemoryMiB has no fixed default: 0 lets the sandbox measure.
 func (c *Config) numbers() []number {
@@ -161,7 +156,7 @@ func (c *Config) numbers() []number {
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Limits.numbers())
+	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Limits.numbers(), sectionNumbers(c.bounds()))
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need

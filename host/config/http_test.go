@@ -120,17 +120,18 @@ func TestHTTPNeedsTheConfiguration(t *testing.T) {
 func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
 	widget := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
 	served := func(k abi.Kind) (object.Resource, bool) { return object.Resource{Kind: k, Namespaced: true}, true }
-	m := &abi.Manifest{Controllers: []abi.Controller{{For: widget.All(), Daemon: &abi.Daemon{}, Writes: []abi.Kind{{APIVersion: "v1", Kind: "Pod"}}, HTTP: []abi.HTTPHost{{Host: "a.b"}, {Host: "c.d"}}}}}
+	m := &abi.Manifest{Controllers: []abi.Controller{{For: widget.All(), Sections: []abi.Section{{Name: "mail", Value: []byte("{}")}}, Writes: []abi.Kind{{APIVersion: "v1", Kind: "Pod"}}, HTTP: []abi.HTTPHost{{Host: "a.b"}, {Host: "c.d"}}}}}
 	p := Policy{HTTP: egress.Entries{{Host: "a.b"}}}
-	needs := p.Lacks(m, served, nil)
+	sections := withMail().Sections
+	needs := p.Lacks(m, served, sections)
 	const entries, hosts = "[{groups: [''], kinds: [Pod], verbs: [create, patch, delete]}]", "[{host: a.b, methods: [GET]}, {host: c.d, methods: [GET]}]"
-	if got, want := needs.PolicyText(), "{apiVersion: thole.dev/v1alpha1, daemons: true, allow: "+entries+", http: "+hosts+"}"; got != want || !needs.Any() || !needs.IsExact(p) {
+	if got, want := needs.PolicyText(), "{apiVersion: thole.dev/v1alpha1, mail: {}, allow: "+entries+", http: "+hosts+"}"; got != want || !needs.Any() || !needs.IsExact(p) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if again := p.With(needs).Lacks(m, served, nil); again.Any() || again.PolicyText() != "{apiVersion: thole.dev/v1alpha1}" {
+	if again := p.With(needs).Lacks(m, served, sections); again.Any() || again.PolicyText() != "{apiVersion: thole.dev/v1alpha1}" {
 		t.Errorf("%+v", again)
 	}
-	if p.Allow != nil || len(p.HTTP) != 1 || p.Daemons {
+	if p.Allow != nil || len(p.HTTP) != 1 || p.Sections != nil {
 		t.Errorf("the policy has changed: %+v", p)
 	}
 	denial := Allow{}.Denial("p", needs)
@@ -146,7 +147,7 @@ func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
 		t.Error(denial)
 	}
 	m.Controllers[0].HTTP[1].Host = "*.d"
-	if needs := p.Lacks(m, served, nil); needs.IsExact(p) || !needs.IsExact(Policy{HTTP: needs.HTTP}) {
+	if needs := p.Lacks(m, served, sections); needs.IsExact(p) || !needs.IsExact(Policy{HTTP: needs.HTTP}) {
 		t.Errorf("%+v", needs)
 	}
 }

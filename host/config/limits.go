@@ -58,16 +58,6 @@ type Limits struct {
 	// ChurnMiB is how much the plugin may write in 5 minutes, all at once after a pause
 	// of that length; each write counts with the whole object. Default 512.
 	ChurnMiB int `json:"churnMiB,omitempty"`
-	// Daemons is how many daemons the plugin may have, if its policy allows it daemons;
-	// default 1000.
-	Daemons int `json:"daemons,omitempty"`
-	// DaemonFuel is how much one daemon may execute in a second, as in Fuel: one that has
-	// executed more waits, and a single step that executes more fails. Default 100,000,000,
-	// which is some 3 to 25 ms of computing.
-	DaemonFuel int64 `json:"daemonFuel,omitempty"`
-	// DaemonStateKiB is the size of what one daemon keeps between two steps; default and
-	// maximum 32.
-	DaemonStateKiB int `json:"daemonStateKiB,omitempty"`
 	// HTTPRequests is how many HTTP requests of the plugin wait for an answer at once, if its
 	// policy allows it http; default 16. As many calls may run beyond Instances, so that
 	// those that wait do not keep others from running.
@@ -102,9 +92,6 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
 		numberOf("limits.storedMiB", &l.StoredMiB, 256, 1, 1<<20),
 		numberOf("limits.churnMiB", &l.ChurnMiB, 512, 1, 1<<20),
-		numberOf("limits.daemons", &l.Daemons, 1000, 1, 1_000_000),
-		numberOf("limits.daemonFuel", &l.DaemonFuel, 100_000_000, 1_000_000, 1_000_000_000_000),
-		numberOf("limits.daemonStateKiB", &l.DaemonStateKiB, abi.MaxDaemonState>>10, 1, abi.MaxDaemonState>>10),
 		numberOf("limits.httpRequests", &l.HTTPRequests, 16, 1, 1000),
 		numberOf("limits.httpRequestsPerSecond", &l.HTTPRequestsPerSecond, 50, 0.1, 10_000),
 		numberOf("limits.eventsPerSecond", &l.EventsPerSecond, 1000, 0.1, 100_000),
@@ -135,6 +122,15 @@ func (l Limits) Sandbox() sandbox.Limits {
 		HostCalls:   l.HostCalls,
 		LogBytes:    l.LogKiB << 10,
 	}
+}
+
+// Number is a number of a section, see [Bounded].
+type Number = number
+
+// NumberOf returns the number in target, a field of a section that has its default already, and its range,
+// which is above 0. at is its path.
+func NumberOf[T ~int | ~int64 | ~float32](at *field.Path, target *T, minimum, maximum T) Number {
+	return numberOf(at.String(), target, 0, minimum, maximum)
 }
 
 // number is a number or a duration of the configuration. As float64 they are

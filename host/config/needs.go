@@ -1,7 +1,9 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,14 +19,16 @@ import (
 // has to have, with what it has already; the zero value if nothing is missing there.
 type Needs struct {
 	Entries rights.Entries // allow
-	Daemons bool
 	HTTP    egress.Entries
 
-	Webhooks bool // {}, with the defaults
+	Sections map[string]PolicySection // of capabilities, by the names of their fields: {}, with the defaults
+	Webhooks bool                     // {}, with the defaults
 }
 
 // Any reports whether something is missing.
-func (n Needs) Any() bool { return n.Entries != nil || n.Daemons || n.HTTP != nil || n.Webhooks }
+func (n Needs) Any() bool {
+	return n.Entries != nil || len(n.Sections) > 0 || n.HTTP != nil || n.Webhooks
+}
 
 // Lacks returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
 func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
@@ -38,7 +42,14 @@ func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Se
 		n.HTTP = slices.Concat(p.HTTP, missing)
 	}
 	n.Webhooks = p.Webhooks == nil && Offers(m)
-	n.Daemons = !p.Daemons && slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Daemon != nil })
+	for _, s := range sections {
+		if p.Sections[s.Name] == nil && s.Needed != nil && slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return s.Needed(&c) }) {
+			if n.Sections == nil {
+				n.Sections = map[string]PolicySection{}
+			}
+			n.Sections[s.Name] = s.New()
+		}
+	}
 	return n
 }
 
@@ -50,7 +61,11 @@ func (p Policy) With(n Needs) Policy {
 	if n.HTTP != nil {
 		p.HTTP = n.HTTP
 	}
-	p.Daemons = p.Daemons || n.Daemons
+	if n.Sections != nil {
+		all := maps.Clone(n.Sections)
+		maps.Copy(all, p.Sections)
+		p.Sections = all
+	}
 	if n.Webhooks {
 		p.Webhooks = DefaultWebhooks()
 	}
@@ -68,11 +83,29 @@ func (n Needs) IsExact(p Policy) bool {
 // of a hundred kinds.
 const maxPolicyText = 8 << 10
 
+// MarshalJSON implements [json.Marshaler]: a policy with the needs.
+func (n Needs) MarshalJSON() ([]byte, error) {
+	p := map[string]any{"apiVersion": rights.APIVersion}
+	for name := range n.Sections {
+		p[name] = struct{}{}
+	}
+	if n.Webhooks {
+		p["webhooks"] = struct{}{}
+	}
+	if n.Entries != nil {
+		p["allow"] = n.Entries
+	}
+	if n.HTTP != nil {
+		p["http"] = n.HTTP
+	}
+	return json.Marshal(p)
+}
+
 // PolicyText returns a policy with the needs, on one line of bounded length.
 func (n Needs) PolicyText() string {
 	fields := []string{"apiVersion: " + rights.APIVersion}
-	if n.Daemons {
-		fields = append(fields, "daemons: true")
+	for _, name := range slices.Sorted(maps.Keys(n.Sections)) {
+		fields = append(fields, name+": {}")
 	}
 	if n.Webhooks {
 		fields = append(fields, "webhooks: {}")

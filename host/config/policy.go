@@ -35,9 +35,6 @@ type Policy struct {
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Daemons lets the plugin have a daemon for each object of its controllers that ask for
-	// one, within limits.daemons, limits.daemonFuel and limits.daemonStateKiB.
-	Daemons bool `json:"daemons,omitempty"`
 	// HTTP names the hosts to which the plugin may send requests, of those that its manifest
 	// declares, within limits.httpRequests and limits.httpRequestsPerSecond. The configuration
 	// must allow them too.
@@ -83,7 +80,9 @@ func (p *Policy) checkLogLevel() error {
 	return field.NotSupported(field.NewPath("logLevel"), p.LogLevel, levels)
 }
 
-func (p *Policy) numbers() []number { return p.Limits.numbers() }
+func (p *Policy) numbers() []number {
+	return slices.Concat(p.Limits.numbers(), sectionNumbers(p.Sections))
+}
 
 // checkVersion refuses a policy of another version, whose fields may mean something else.
 func (p *Policy) checkVersion(written map[string]any) error {
@@ -134,8 +133,8 @@ func (c Config) ReadPolicy(plugin string, text []byte) (Policy, error) {
 // configuration, and narrows its namespaces.
 func (c Config) checkCeiling(plugin string, p *Policy) error {
 	var problems []error
-	ceilings := c.Limits.numbers()
-	for i, n := range p.Limits.numbers() {
+	ceilings := slices.Concat(c.Limits.numbers(), sectionNumbers(c.ceilingsOf(p)))
+	for i, n := range p.numbers() {
 		switch err := n.validate(); {
 		case err != nil:
 			problems = append(problems, err)

@@ -20,8 +20,11 @@ type Section struct {
 	Name string // of both fields
 	// ForNoObject reports whether the guest is called for no object of a controller. It may be nil.
 	ForNoObject func(c *abi.Controller) bool
-	// New returns an empty value of the field in policies: a pointer to a struct, whose fields have JSON tags
-	// and, in Go, comments. It is nil if there is no field.
+	// Needed reports whether the policy must have the field for a controller, if only with the defaults. It may
+	// be nil.
+	Needed func(c *abi.Controller) bool
+	// New returns a value of the field in policies with the defaults: a pointer to a struct, whose fields have
+	// JSON tags and, in Go, comments. It is nil if there is no field.
 	New func() PolicySection
 	// Config returns the value of the field in the file of --config with its defaults, which are kept where
 	// the file has nothing: a pointer as well. It is nil if there is no field.
@@ -41,6 +44,66 @@ type PolicySection interface {
 	Problems(at *field.Path, plugin string, ceiling Allow) []error
 	// Hosts returns the hosts to which requests are sent because of the section, once it was checked.
 	Hosts() egress.Entries
+}
+
+// Bounded is implemented by a [PolicySection] that consists of numbers. The configuration may have the field, too:
+// what is there are the defaults of policies, and the most that they may have.
+type Bounded interface {
+	PolicySection
+	// Numbers returns the numbers, see [NumberOf]. at is the path of the field.
+	Numbers(at *field.Path) []Number
+}
+
+// isBounded reports whether the section implements [Bounded].
+func (s Section) isBounded() bool {
+	if s.New == nil {
+		return false
+	}
+	_, ok := s.New().(Bounded)
+	return ok
+}
+
+// sectionNumbers returns the numbers of sections, in the order of their names.
+func sectionNumbers(sections map[string]PolicySection) (all []number) {
+	for _, name := range slices.Sorted(maps.Keys(sections)) {
+		if b, ok := sections[name].(Bounded); ok {
+			all = append(all, b.Numbers(field.NewPath(name))...)
+		}
+	}
+	return all
+}
+
+// bounds returns what the configuration has of the sections that it bounds.
+func (c Config) bounds() map[string]PolicySection {
+	all := map[string]PolicySection{}
+	for _, s := range c.Sections {
+		if s.isBounded() {
+			all[s.Name] = s.New()
+		}
+	}
+	return all
+}
+
+// ceilingsOf returns the part of [Config.bounds] for the sections that a policy has.
+func (c Config) ceilingsOf(p *Policy) map[string]PolicySection {
+	all := c.bounds()
+	maps.DeleteFunc(all, func(name string, _ PolicySection) bool { return p.Sections[name] == nil })
+	return all
+}
+
+// withBounds returns sections with other values of those that the configuration bounds.
+func withBounds(sections []Section, values map[string]PolicySection) []Section {
+	all := slices.Clone(sections)
+	for i, s := range all {
+		if value := values[s.Name]; value != nil {
+			all[i].New = func() PolicySection {
+				copied := reflect.New(reflect.TypeOf(value).Elem())
+				copied.Elem().Set(reflect.ValueOf(value).Elem())
+				return copied.Interface().(PolicySection)
+			}
+		}
+	}
+	return all
 }
 
 // EntryExampler is implemented by the types of lists in a policy whose elements are mappings.
@@ -69,7 +132,7 @@ func (f policyFile) schema() schema {
 	return schema{policyFields(f.sections), configFields(f.sections), "the file of --config"}
 }
 
-// policySections returns the empty values of the fields in policies, by their names.
+// policySections returns the fields in policies with their defaults, by their names.
 func policySections(sections []Section) map[string]PolicySection {
 	all := map[string]PolicySection{}
 	for _, s := range sections {
@@ -80,7 +143,8 @@ func policySections(sections []Section) map[string]PolicySection {
 	return all
 }
 
-// hostSections returns the defaults of the fields in the file of --config, by their names.
+// hostSections returns the fields in the file of --config with their defaults, by their names, but for those that
+// bound policies.
 func hostSections(sections []Section) map[string]HostSection {
 	all := map[string]HostSection{}
 	for _, s := range sections {
@@ -91,21 +155,38 @@ func hostSections(sections []Section) map[string]HostSection {
 	return all
 }
 
+// inFile returns what the file of --config has in the fields of capabilities, by their names.
+func (c Config) inFile(values map[string]HostSection) map[string]any {
+	all := map[string]any{}
+	for name, s := range values {
+		all[name] = s
+	}
+	for name, s := range c.bounds() {
+		all[name] = s
+	}
+	return all
+}
+
 // policyFields returns the fields of a policy, and configFields those of the configuration, with those of the
 // capabilities.
 func policyFields(sections []Section) fields {
-	return withSections(fieldsOf(reflect.TypeFor[Policy](), ""), policySections(sections))
+	return withSections(fieldsOf(reflect.TypeFor[Policy](), ""), policySections(sections), false)
 }
 
 func configFields(sections []Section) fields {
-	return withSections(fieldsOf(reflect.TypeFor[Config](), ""), hostSections(sections))
+	all := withSections(fieldsOf(reflect.TypeFor[Config](), ""), hostSections(sections), true)
+	return withSections(all, Config{Sections: sections}.bounds(), false)
 }
 
-func withSections[S any](all fields, sections map[string]S) fields {
+// withSections adds the fields of sections. Without mayBeEmpty one that has no value is refused: nobody knows
+// whether that is to allow the defaults or nothing.
+func withSections[S any](all fields, sections map[string]S, mayBeEmpty bool) fields {
 	for name, s := range sections {
-		t := reflect.TypeOf(s).Elem()
-		all[name] = t
-		maps.Copy(all, fieldsOf(t, name+"."))
+		t := reflect.TypeOf(s)
+		maps.Copy(all, fieldsOf(t.Elem(), name+"."))
+		if all[name] = t; mayBeEmpty {
+			all[name] = t.Elem()
+		}
 	}
 	return all
 }
@@ -113,6 +194,24 @@ func withSections[S any](all fields, sections map[string]S) fields {
 // unmarshal stores JSON in the policy and in the sections that are written.
 func (f policyFile) unmarshal(asJSON []byte, known schema, written map[string]any) (problems []error) {
 	f.Sections, problems = unmarshalSections(asJSON, f.Policy, policySections(f.sections), known, written)
+	return problems
+}
+
+func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) []error {
+	found, problems := unmarshalSections(asJSON, c, c.inFile(hostSections(c.Sections)), known, written)
+	bounds := map[string]PolicySection{}
+	for name, value := range found {
+		switch v := value.(type) {
+		case HostSection:
+			if c.Values == nil {
+				c.Values = map[string]HostSection{}
+			}
+			c.Values[name] = v
+		case PolicySection:
+			bounds[name] = v
+		}
+	}
+	c.Sections = withBounds(c.Sections, bounds)
 	return problems
 }
 
@@ -148,11 +247,11 @@ func unmarshalSections[S any](asJSON []byte, into any, sections map[string]S, kn
 		}
 		found[name] = sections[name]
 	}
-	rest, err := json.Marshal(members)
+	others, err := json.Marshal(members)
 	if err != nil {
 		return nil, append(problems, err)
 	}
-	return found, append(problems, unmarshal(rest, into, known, written)...)
+	return found, append(problems, unmarshal(others, into, known, written)...)
 }
 
 // sectionProblems returns what is wrong with the sections of a policy.
@@ -181,7 +280,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements [json.Marshaler]: each section is a field.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type fieldsAlone Config
-	return marshalSections(fieldsAlone(c), c.Values)
+	return marshalSections(fieldsAlone(c), c.inFile(c.Values))
 }
 
 func marshalSections[S any](fieldsAlone any, sections map[string]S) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kyaml "sigs.k8s.io/yaml"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -57,7 +58,7 @@ func (o *office) Problems(at *field.Path) (problems []error) {
 // withMail is a host with that capability and others.
 func withMail() Config {
 	return Config{Sections: []Section{
-		{Name: "mail", New: func() PolicySection { return &mail{} }},
+		{Name: "mail", New: func() PolicySection { return &mail{} }, Needed: func(c *abi.Controller) bool { return c.Section("mail") != nil }},
 		{Name: "post", New: func() PolicySection { return &mail{} }},
 		{Name: "office", Config: func() HostSection { return &office{Desks: 3, Doors: letters{{"front"}}} }},
 	}}.WithDefaults()
@@ -171,4 +172,64 @@ func TestSectionsThatAreNotValidAreRefused(t *testing.T) {
 	if _, err := Read(write(t, "policies: {p: {apiVersion: thole.dev/v1alpha1, mail: {from: a}}}"), c.Sections...); err != nil {
 		t.Error(err)
 	}
+}
+
+// weight is a section of numbers.
+type weight struct {
+	Grams int `json:"grams,omitempty"`
+	Tons  int `json:"tons,omitempty"`
+}
+
+func (*weight) Problems(*field.Path, string, Allow) []error { return nil }
+func (*weight) Hosts() egress.Entries                       { return nil }
+
+func (w *weight) Numbers(at *field.Path) []Number {
+	return []Number{NumberOf(at.Child("grams"), &w.Grams, 1, 100), NumberOf(at.Child("tons"), &w.Tons, 1, 100)}
+}
+
+// Whoever may write a plugin may write a policy beside it, which can only narrow the configuration.
+func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
+	section := Section{Name: "weight", New: func() PolicySection { return &weight{Grams: 5, Tons: 5} }}
+	expect := func(c Config, text string, want *weight, refused string) {
+		t.Helper()
+		p, err := c.ReadPolicy("p", versioned(text))
+		if refused != "" {
+			wantProblems(t, err, refused)
+		} else if err != nil || !reflect.DeepEqual(p.Sections, map[string]PolicySection{"weight": want}) {
+			t.Errorf("%s: %+v, %v, want %+v", text, p.Sections["weight"], err, want)
+		}
+	}
+	c := Config{Sections: []Section{section}}.WithDefaults()
+	expect(c, "weight: {}", &weight{5, 5}, "")
+	expect(c, "weight: {grams: 4}", &weight{4, 5}, "")
+	expect(c, "weight: {grams: 6}", nil, "weight.grams: Invalid value: 6: must be at most 5, the host's limit: lower it, or raise weight.grams in the file of --config")
+	expect(c, "weight: {grams: 0}", nil, "weight.grams: Invalid value: 0: must be between 1 and 100; remove it for the default")
+	expect(c, "weight: {grams: 101}", nil, "weight.grams: Invalid value: 101: must be between 1 and 100")
+	expect(c, "weight:", nil, "weight: Required value: write {} for the defaults")
+	read, err := Read(write(t, "weight: {grams: 50}"), section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read = read.WithDefaults()
+	expect(read, "weight: {tons: 1}", &weight{50, 1}, "")
+	expect(read, "weight: {grams: 51}", nil, "must be at most 50, the host's limit")
+	expect(read.Unbounded("p", nil), "weight: {grams: 99}", &weight{99, 100}, "")
+	p, err := read.ReadUnbounded("p", versioned("weight: {grams: 99}"))
+	if want := (&weight{99, 5}); err != nil || !reflect.DeepEqual(p.Sections["weight"], want) {
+		t.Errorf("%+v, %v, want %+v", p.Sections["weight"], err, want)
+	}
+	if value := read.Sections[0].New().(*weight); *value != (weight{50, 5}) {
+		t.Errorf("the defaults have become %+v", value)
+	}
+	printed, err := kyaml.Marshal(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Read(write(t, string(printed)), section); err != nil || *again.Sections[0].New().(*weight) != (weight{50, 5}) {
+		t.Errorf("%v: printed as\n%s", err, printed)
+	}
+	_, err = Read(write(t, "weight: {grams: 101, stones: 1}"), section)
+	wantProblems(t, err, `unknown field "weight.stones"`)
+	_, err = Read(write(t, "weight: {grams: 101}"), section)
+	wantProblems(t, err, "weight.grams: Invalid value: 101: must be between 1 and 100")
 }

@@ -10,6 +10,11 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 	for _, n := range c.Limits.numbers() {
 		n.set(n.maximum)
 	}
+	bounds := c.bounds()
+	for _, n := range sectionNumbers(bounds) {
+		n.set(n.maximum)
+	}
+	c.Sections = withBounds(c.Sections, bounds)
 	c.Allow = Allow{
 		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin}, Webhooks: []string{plugin},
 		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
@@ -26,7 +31,7 @@ func (c Config) ReadUnbounded(plugin string, text []byte) (Policy, error) {
 	}
 	stated := Policy{Limits: c.Limits}
 	err = decode(text, policyFile{&stated, c.Sections})
-	p.Limits = stated.Limits
+	p.Limits, p.Sections = stated.Limits, stated.Sections
 	return p, err
 }
 

@@ -165,7 +165,6 @@ type Metrics interface {
 	Wrote(verb string)
 	Looped()                          // a run of a key that is in a write loop
 	Dropped()                         // a log line of the guest beyond its allowance
-	Stepped(failed bool)              // a step of a daemon
 	Limited(limit string)             // a result that was refused because of a limit
 	Vanished(end outcome.LateCleanup) // an object that was deleted in spite of the finalizer
 }
@@ -189,7 +188,6 @@ type Revision struct {
 	Account     string                    // that the plugin acts as; what another one has read is not kept
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: [abi.MaxIntents]
-	Daemons     *DaemonConfig             // nil: the controller has none
 	HTTP        *egress.Client            // shared by the plugin's controllers; nil: they send no requests
 	Reviews     *ReviewConfig             // nil: the controller reviews and converts nothing
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
@@ -219,8 +217,8 @@ type Controller struct {
 	// hookStates has the states of capabilities for the objects that have run, by the index of their hooks:
 	// only keys with a state that is not nil.
 	hookStates map[object.Key][]any
-	// daemons has those of the objects, and nothing if the controller has none.
-	daemons map[object.Key]*daemon
+	// objectTurns are the turns of objects, by their keys in the queue.
+	objectTurns map[object.Key]*objectTurn
 	// turns are those of the running revision, by their keys. turnRound is how often they have begun anew: with
 	// each revision and each term.
 	turns     map[string]pendingTurn
@@ -286,7 +284,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	c.setTurns(turns)
 	c.mu.Unlock()
 	before.Breaker.retire()
-	c.stopDaemons(context.Background(), before)
+	c.stopTurns(context.Background(), before)
 	c.addTurns(ended, turns)
 	c.Queue.AddSpread(slices.Concat(keys, others))
 }
@@ -316,7 +314,7 @@ func (c *Controller) Run(ctx context.Context) {
 			workers.Go(func() { c.answer(ctx) })
 		case <-ctx.Done():
 			workers.Wait()
-			c.stopDaemons(context.WithoutCancel(ctx), c.revision.Load())
+			c.stopTurns(context.WithoutCancel(ctx), c.revision.Load())
 			c.mu.Lock()
 			c.loseHeld()
 			c.mu.Unlock()

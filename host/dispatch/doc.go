@@ -21,8 +21,7 @@
 //     lost meanwhile.
 //   - With a service account, no byte reaches the guest that the account may not read, and
 //     no object makes a key due that the account may not see.
-//   - A daemon makes no step while a run of its object is in progress, and none after its last
-//     one.
+//   - The turn of an object makes one call at a time, and none after its last one.
 //   - While the circuit breaker of a plugin is open, its keys stay in their
 //     queues and one run at a time probes the plugin. Every plugin has a
 //     breaker of its own.
@@ -31,7 +30,6 @@
 //
 //	controller.go    Controller, its configuration, what it needs of the stages
 //	worker.go        one run, from the key to the key
-//	steps.go         the step of the daemon of the object, before that
 //	call.go          the call of the guest: its request and its result
 //	guestcall.go     one call of the guest, of a run or of anything else
 //	reads.go         what a guest reads during its call, and what it may read
@@ -50,9 +48,8 @@
 //	terms.go         what counts no more when the replica leads again
 //	gone.go          runs for objects that are gone
 //	vanished.go      cleanups of those that were deleted in spite of the finalizer
-//	daemons.go       the daemons of objects between their steps
-//	laststeps.go     how they are stopped
 //	turns.go         calls that a capability has made for no object, and that find objects to run
+//	objectturns.go   calls that a capability has made for one object beside its runs
 //	signals.go       what both of these have given for the runs of objects
 //	resolve.go       primaries for what comes from outside
 //	ownchanges.go    which of these events are the work of the key itself

@@ -41,8 +41,7 @@ func (r *run) end() {
 	if loop.slowed > 0 {
 		r.c.Metrics.Looped()
 	}
-	r.setRetry()
-	r.setTimer(&r.decision.Next, r.deadline(&r.decision))
+	r.decision.Next.Timer = r.deadline()
 	gone := r.endsGone()
 	if gone {
 		r.decision.Next = outcome.Next{}
@@ -55,6 +54,7 @@ func (r *run) end() {
 	for _, reason := range r.missed {
 		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
 	}
+	r.lookAtTurns()
 	r.hand(loop, r.decision.Next)
 }
 

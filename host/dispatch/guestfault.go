@@ -97,6 +97,9 @@ func (g *guestCall) reportToBreaker(p *permit, d *outcome.Decision) standing {
 func (c *Controller) standingOf(key object.Key) standing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if t := c.objectTurns[key]; t != nil {
+		key = t.object
+	}
 	s := c.keys[key]
 	if gone := c.goneObjects.byKey[key]; len(gone) > 0 && (s == nil || s.uid != gone[0].state.uid) {
 		s = gone[0].state

@@ -24,9 +24,8 @@ type Hooks struct {
 	// any more. The events of an object come one after the other. It is called by the goroutine of the
 	// informer, without a lock, and must not block.
 	Changed func(rev *Revision, old, updated *object.Object)
-	// Ended is called when a run has ended, and its effects were performed, before its key is due again. It
-	// is not called for a step of a daemon alone. It is called by the worker, without a lock, and must not
-	// block.
+	// Ended is called when a run has ended, and its effects were performed, before its key is due again. It is
+	// called by the worker, without a lock, and must not block.
 	Ended func(rev *Revision, run EndedRun)
 
 	// Begin is called when a run of an object that exists is about to call the guest. It may change the state,
@@ -35,14 +34,15 @@ type Hooks struct {
 	// for the next revision.
 	Begin func(state *any, run *BeginningRun)
 	// Deadline is called when a run has ended for which Begin was called, if the state is the same since. It
-	// returns the time until the object is to run again, whatever else it waits for, 0 if it is not. With a nil
-	// decision the guest was not called, but a daemon alone, and the state is that of an earlier run.
+	// returns the time until the object is to run again, whatever else it waits for, 0 if it is not.
 	Deadline func(state any, decision *outcome.Decision, now time.Time) time.Duration
 	// Suspended is called when an object does not run because it is suspended.
 	Suspended func(state any)
 	// Requested is called when somebody else has changed the spec, labels or annotations of an object, or has
 	// requested a run, before it is due for that.
 	Requested func(state any, at time.Time)
+	// ObjectTurns are the calls that are made for objects beside their runs; nil: none.
+	ObjectTurns *ObjectTurns
 	// Turns returns the calls for no object that are to be made while a revision runs, which must be quick. It is
 	// called once for each revision, without a lock.
 	Turns func(rev *Revision) []Turn
@@ -137,18 +137,20 @@ func (r *run) callBegin() {
 	r.sections, r.moreReasons = begun.Sections, begun.Reasons
 }
 
-// deadline returns the earliest time until the object is to run again because of a hook, 0 if there is
-// none. decision is nil if the guest was not called, and the state may then be of an earlier run.
-func (r *run) deadline(decision *outcome.Decision) (earliest time.Duration) {
+// deadline returns the earliest time until the object is to run again because of a hook, 0 if there is none.
+func (r *run) deadline() (earliest time.Duration) {
+	if r.hooks == nil {
+		return 0
+	}
 	c, now := r.c, time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.Hooks {
 		state := c.hookState(r.item.Key, i)
-		if f := c.Hooks[i].Deadline; f == nil || state == nil || decision != nil && (r.hooks == nil || r.hooks[i] != state) {
+		if f := c.Hooks[i].Deadline; f == nil || state == nil || r.hooks[i] != state {
 			continue
 		}
-		if d := c.Hooks[i].Deadline(state, decision, now); d > 0 && (earliest == 0 || d < earliest) {
+		if d := c.Hooks[i].Deadline(state, &r.decision, now); d > 0 && (earliest == 0 || d < earliest) {
 			earliest = d
 		}
 	}

@@ -78,14 +78,16 @@ func TestHooksAreCalledAtTheEndOfEachRun(t *testing.T) {
 	f.expectHooks(t, "a ended error "+written+" at true", "b ended error "+written+" at true")
 }
 
-func TestStepOfADaemonAloneEndsNoRun(t *testing.T) {
-	withDaemon(t, func(f *daemons) {
-		f.noteHooks()
+func TestATurnOfAnObjectEndsNoRun(t *testing.T) {
+	withErrands(t, func(f *errands) {
 		f.start()
+		turns := f.c.Hooks[1]
+		f.noteHooks()
+		f.c.Hooks = append(f.c.Hooks, turns)
 		f.log = nil
 		f.readChanges(gadget)
-		f.run(abi.ReasonDaemon)
-		f.expectSteps("[read]")
-		f.expectHooks(t, "add ns/w daemon")
+		f.turn()
+		f.expectCalls("reads")
+		f.expectHooks(t, "add ns/errand/w read")
 	})
 }

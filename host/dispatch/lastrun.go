@@ -40,7 +40,7 @@ type ReasonSet uint16
 // reasonBits are the reasons of a [ReasonSet], by the numbers of their bits.
 var reasonBits = []abi.Reason{
 	abi.ReasonPrimary, abi.ReasonStatus, abi.ReasonOwned, abi.ReasonRead, abi.ReasonRequeue, abi.ReasonRetry,
-	abi.ReasonResync, abi.ReasonPlugin, abi.ReasonRequest, abi.ReasonTimer, abi.ReasonDaemon, abi.ReasonSignal,
+	abi.ReasonResync, abi.ReasonPlugin, abi.ReasonRequest, abi.ReasonTimer, abi.ReasonSignal,
 }
 
 func newReasonSet(reasons []abi.Reason) (s ReasonSet) {

@@ -17,9 +17,10 @@ import (
 type change struct {
 	reason  abi.Reason
 	uid     types.UID
-	version string // resourceVersion; "" for a deletion
-	crowd   bool   // very many keys have read the object
-	index   bool   // the object is one of an index
+	version string     // resourceVersion; "" for a deletion
+	crowd   bool       // very many keys have read the object
+	index   bool       // the object is one of an index
+	turn    object.Key // of the turn that has read it; the zero value: a run has
 }
 
 // changeOf returns what an event states: updated is nil for a deletion of old.

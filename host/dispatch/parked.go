@@ -128,11 +128,5 @@ func (c *Controller) postpone(item queue.Item, pause time.Duration) {
 		s.tries = s.tries.Reset()
 	}
 	c.mu.Unlock()
-	if item.ForDaemon() { // the key goes on to wait as before
-		next := item.Waits
-		next.Timer, next.Daemon = pause, true
-		c.Queue.Done(item.Key, next)
-		return
-	}
 	c.Queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
 }

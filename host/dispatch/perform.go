@@ -65,8 +65,8 @@ func (r *run) perform(ctx context.Context) {
 		r.settleIntents(r.intents(ctx))
 	}
 	if r.later == 0 && r.decision.Class == abi.ClassNone {
-		if r.settle(r.failureOfDaemon()) {
-			r.guestFault = r.step.fault
+		if failure, fault := r.failureOfTurn(); r.settle(failure) {
+			r.guestFault = fault
 		}
 	}
 	if r.later == 0 {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // reported returns the events of runs and of their requests, each with the time from the begin of the test.
@@ -23,8 +25,8 @@ func (f *fixture) reported(began time.Time) (all []string) {
 			text("postponed", e.Run, e.Since, e.Duration, []any{e.Resumed, e.For})
 		case events.RunEnded:
 			text("ended", e.Run, e.Since, e.Duration, []any{e.Resumed, e.Result})
-		case events.DaemonStepped:
-			text("stepped", e.Run, e.Since, e.Duration, "")
+		case events.TurnEnded:
+			text("turn ended", e.Run, e.Since, e.Duration, e.What)
 		}
 	}
 	return all
@@ -52,6 +54,21 @@ func TestPostponedRunIsReported(t *testing.T) {
 		f.run(abi.ReasonRetry)
 		f.run()
 		f.expectReported(began, "ended p/c ns/w 1 true since 6s for 0s [true success]", "ended p/c ns/w 1 true since 6s for 0s [false success]")
+	})
+}
+
+func TestATurnOfAnObjectIsReported(t *testing.T) {
+	withErrands(t, func(f *errands) {
+		began := time.Now()
+		f.start()
+		f.events = nil
+		f.answer = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+			pass(time.Second)
+			return sandbox.Return{}, nil
+		}
+		f.readChanges(gadget)
+		f.turn()
+		f.expectReported(began, "turn ended p/c ns/w 1 true since 0s for 1s errand")
 	})
 }
 

@@ -130,7 +130,7 @@ func (c *Controller) beginState(item workItem, call guestCall, s *keyState) (r, 
 	timed := slices.ContainsFunc(item.Reasons, isTimed)
 	r = &run{
 		guestCall: call, item: item.Item, state: s, primary: call.given,
-		own: !s.wokenByOthers && !timed, others: s.wokenByOthers, restores: c.restores,
+		own: !s.wokenByOthers && !timed, restores: c.restores,
 	}
 	r.worked, r.hold = r.start, r.addsFinalizer
 	s.running, s.last.inTerm, s.wokenByOthers = true, true, false

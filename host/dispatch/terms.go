@@ -26,7 +26,7 @@ func (c *Controller) beginTerm(term <-chan struct{}) {
 	c.term = term
 	c.callTerm()
 	clear(c.created)
-	c.dropDaemons()
+	c.dropObjectTurns()
 	c.loseHeld()
 	c.forgetRuns()
 	for _, s := range c.keys {
@@ -34,4 +34,14 @@ func (c *Controller) beginTerm(term <-chan struct{}) {
 			s.changes.otherTerm = true
 		}
 	}
+}
+
+// EndTerm drops what is of no use while another replica leads the plugin.
+func (c *Controller) EndTerm() {
+	c.idleTurns()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropObjectTurns()
+	c.loseHeld()
+	c.forgetRuns()
 }

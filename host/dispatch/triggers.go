@@ -3,9 +3,11 @@ package dispatch
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -85,6 +87,9 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 // have read it.
 func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, crowd bool) {
 	switch {
+	case old == nil && updated == nil && isTurn(key):
+		c.wakeTurn(key, change{reason: abi.ReasonRead, crowd: crowd})
+		return
 	case old == nil && updated == nil:
 		c.wokenByOthers(key)
 		c.wake(key, wakeUp{reason: abi.ReasonRead, crowd: crowd})
@@ -93,8 +98,9 @@ func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, cr
 		return
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
-	made.crowd = crowd
-	c.changedFor(toRead, cmp.Or(updated, old), made, key)
+	o := cmp.Or(updated, old)
+	made.crowd, made.index = crowd, c.readKind(o.Kind) != o.Kind
+	c.changedFor(toRead, o, made, key)
 }
 
 // Resync makes keys due without any change.
@@ -138,8 +144,10 @@ func (c *Controller) wokenByOthers(key object.Key) {
 // the key is in progress, which may have made the change, it waits for the end of
 // the run.
 func (c *Controller) changed(key object.Key, made change) {
-	if made.reason == abi.ReasonDaemon {
-		c.wakeDaemon(key, made)
+	if isTurn(key) {
+		if made.reason == abi.ReasonRead { // the name in an owner reference may be that of a turn
+			c.wakeTurn(key, made)
+		}
 		return
 	}
 	c.mu.Lock()
@@ -165,12 +173,13 @@ type wakeUp struct {
 	ignored bool          // nothing has to run
 	pause   time.Duration // of an own change, because the key is in a write loop
 	crowd   bool          // very many keys are due for it
+	turn    object.Key    // the key of the turn of the object that has read what has changed; the zero value: a run has
 }
 
 // wakeUp returns what a change means, and notes whether others made it.
 // Controller.mu is held.
 func (s *keyState) wakeUp(made change) wakeUp {
-	w := wakeUp{reason: made.reason, crowd: made.crowd}
+	w := wakeUp{reason: made.reason, crowd: made.crowd, turn: made.turn}
 	if s == nil {
 		return w
 	}
@@ -178,7 +187,7 @@ func (s *keyState) wakeUp(made change) wakeUp {
 	switch {
 	case w.own:
 		w.pause = s.writeLoop.pause()
-	case made.reason != abi.ReasonDaemon: // by which the result of a parked run is not out of date
+	case made.turn == (object.Key{}): // what a turn has read does not make the result of a parked run out of date
 		s.wokenByOthers = true
 	}
 	return w
@@ -186,8 +195,8 @@ func (s *keyState) wakeUp(made change) wakeUp {
 
 func (c *Controller) wake(key object.Key, w wakeUp) {
 	switch {
-	case w.reason == abi.ReasonDaemon:
-		c.daemonWoken(key, w)
+	case w.turn != object.Key{}:
+		c.turnWoken(w)
 	case w.ignored:
 	case w.own:
 		c.Queue.AddOwn(key, w.reason, w.pause)
@@ -238,6 +247,24 @@ func SameInput(a, b *object.Object) bool {
 		maps.Equal(a.Labels, b.Labels) &&
 		sameAnnotations(a.Annotations, b.Annotations, countsAsInput) &&
 		sameSpec(a, b)
+}
+
+// InputDigest returns a digest of the spec, labels and annotations of an object.
+func InputDigest(o *object.Object) object.Hash {
+	annotations := make(map[string]string, len(o.Annotations))
+	for name, value := range o.Annotations {
+		if countsAsInput(name) {
+			annotations[name] = value
+		}
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%q %q ", o.Labels, annotations)
+	if o.Generation != 0 {
+		fmt.Fprint(&text, o.Generation)
+	} else {
+		text.Write(spec(o.Raw))
+	}
+	return object.HashOf(text.String())
 }
 
 // sameContent reports whether two versions of an object differ in nothing but

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	mathrand "math/rand/v2"
@@ -17,9 +18,10 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// This file makes the turns of capabilities, which are calls of the guest for no object. A turn has a key
-// in the queue beside those of the objects, and takes the place of a run: so that the Lease, the circuit
-// breaker, the workers and the shutdown are those of runs, and the queue keeps it from running beside itself.
+// This file makes the turns of capabilities, which are calls of the guest beside the runs of objects: here for no
+// object, in objectturns.go for one. A turn has a key in the queue beside those of the objects, and takes the place
+// of a run: so that the Lease, the circuit breaker, the workers and the shutdown are those of runs, and the queue
+// keeps it from running beside itself.
 
 // Turn is a call of the guest that a capability has made at an interval, once for all objects and all
 // replicas, and that makes objects due. A capability returns the turns of a revision from [Hooks.Turns].
@@ -71,8 +73,8 @@ const (
 	turnCrowd = 100
 )
 
-// isTurn reports whether a key is that of a turn.
-func isTurn(key object.Key) bool { return key.Namespace == "" && strings.Contains(key.Name, "/") }
+// isTurn reports whether a key is that of a turn, for no object or for one: no object has such a name.
+func isTurn(key object.Key) bool { return strings.Contains(key.Name, "/") }
 
 // turnsOf returns the turns of a revision, all due now. It calls hooks.
 func (c *Controller) turnsOf(revision *Revision) map[string]pendingTurn {
@@ -129,6 +131,10 @@ func (c *Controller) idleTurns() {
 
 // processTurn is [Controller.process] for the key of a turn.
 func (c *Controller) processTurn(ctx context.Context, item workItem) {
+	if t := c.objectTurn(item.Key); t != nil {
+		c.Queue.Done(item.Key, nextTurn(c.makeObjectTurn(ctx, item, t)))
+		return
+	}
 	wait, t, exists := c.untilTurn(item)
 	switch {
 	case t.round == 0:
@@ -143,8 +149,11 @@ func (c *Controller) processTurn(ctx context.Context, item workItem) {
 	}
 	t.reads = c.Cache.BeginUnrecorded(item.Key, item.revision.Scopes.Reads)
 	ended := t.Started()
-	t.call(ctx)
-	t.decide(ctx)
+	t.call(ctx, t.Export, t.sandboxCall(t.Request(t.start, t.seed), "", t.timeout()))
+	t.reads.Close()
+	if t.decide(ctx, t.outdated()); t.decision.Uncounted {
+		t.found = nil
+	}
 	t.reportToBreaker(item.permit, &t.decision) // a turn has no standing: how it has ended counts for no other one
 	t.deliver()
 	ended()
@@ -152,67 +161,64 @@ func (c *Controller) processTurn(ctx context.Context, item workItem) {
 	c.Queue.Done(item.Key, t.next())
 }
 
-// untilTurn returns the time until a turn is due. Its round is 0 if the revision was replaced, which the
-// next one that takes the key finds.
-func (c *Controller) untilTurn(item workItem) (wait time.Duration, t turn, exists bool) {
+// untilTurn returns the time until a turn for no object is due. Its round is 0 if the revision was replaced,
+// which the next one that takes the key finds.
+func (c *Controller) untilTurn(item workItem) (wait time.Duration, t roundTurn, exists bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if item.revision != c.revision.Load() {
-		return 0, turn{}, false
+		return 0, roundTurn{}, false
 	}
 	pending, exists := c.turns[item.Key.Name]
 	given := &object.Object{Kind: item.revision.Controller.For.Kind}
-	return time.Until(pending.due), turn{guestCall: c.newCall(item.revision, item.Key, given), Turn: pending.Turn, round: c.turnRound}, exists
+	call := turn{guestCall: c.newCall(item.revision, item.Key, given), what: pending.What, decode: pending.Decode}
+	return time.Until(pending.due), roundTurn{turn: call, Turn: pending.Turn, round: c.turnRound}, exists && item.Key.Namespace == ""
 }
 
-// nextTurn is what the key of a turn waits for.
+// nextTurn is what the key of a turn waits for, with 0 for nothing.
 func nextTurn(after time.Duration) outcome.Next {
+	if after == 0 {
+		return outcome.Next{}
+	}
 	return outcome.Next{Kind: outcome.After, After: max(after, 1), Reason: abi.ReasonTimer}
 }
 
-// turn is a turn in progress.
+// turn is a turn in progress, for no object or for one.
 type turn struct {
 	guestCall
-	Turn
-	round    int // [Controller.turnRound] when it began
+	what     string
+	decode   func(output []byte) (found []Signalled, failure *abi.Failure, err error)
 	decision outcome.Decision
 
-	found    []Signalled // what it has returned
-	failure  events.Failure
-	due      int // how many objects it has made due
-	ignored  int // and how many it has named that the controller does not follow
-	duration time.Duration
-}
-
-// outdated reports whether the turns have begun anew since this one began: with another revision, or in
-// another term, before which another replica may have made it.
-func (t *turn) outdated() bool {
-	t.c.mu.Lock()
-	defer t.c.mu.Unlock()
-	return t.round != t.c.turnRound
+	found      []Signalled // what it has returned
+	failure    events.Failure
+	duration   time.Duration
+	hostFailed bool // the guest is not to blame for fault
 }
 
 // call calls the guest. Its outcome is in found or failure, or in fault or incomplete.
-func (t *turn) call(ctx context.Context) {
-	defer t.reads.Close()
-	call := t.sandboxCall(t.Request(t.start, t.seed), "", t.timeout())
-	call.BeforeRelease = t.decode
-	returned, err := t.revision.Guest.Call(ctx, t.Export, call)
+func (t *turn) call(ctx context.Context, export string, call sandbox.Call) {
+	call.BeforeRelease = t.decoded
+	returned, err := t.revision.Guest.Call(ctx, export, call)
 	t.returned, t.duration = returned, time.Since(t.start)
 	if err != nil {
 		t.failed(err)
+		t.hostFailed = t.guestFault == nil
 	}
 }
 
-func (t *turn) decode(returned sandbox.Return) {
-	found, failure, err := t.Decode(returned.Output)
+func (t *turn) decoded(returned sandbox.Return) {
+	found, failure, err := t.decode(returned.Output)
+	refused, isRefused := errors.AsType[*ResultError](err)
 	switch {
+	case isRefused:
+		t.fault = &outcome.Fault{Class: abi.ClassABI, Reason: refused.Reason, Message: refused.Message}
 	case err != nil:
-		t.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "what the " + t.What + " has written cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
+		t.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "what the " + t.what + " has written cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
 	case returned.Code == abi.CodeOK:
 		t.found = found
 	default:
-		t.failure = events.Failure{Class: outcome.ClassOf(returned.Code), Message: fmt.Sprintf("the %s returned %d without a message", t.What, returned.Code)}
+		t.failure = events.Failure{Class: outcome.ClassOf(returned.Code), Message: fmt.Sprintf("the %s returned %d without a message", t.what, returned.Code)}
 		if failure != nil {
 			t.failure.Reason, t.failure.Message = rawjson.Truncate(failure.Reason, abi.MaxConditionReason), failure.Message
 		}
@@ -220,11 +226,9 @@ func (t *turn) decode(returned sandbox.Return) {
 }
 
 // decide turns what has happened into a decision. A turn that could not be made, or could not read what
-// it needs, is no failure; nor is one that another replica may make or have made, or another revision.
-func (t *turn) decide(ctx context.Context) {
-	t.decision.Uncounted = t.incomplete != nil || t.replaced || ctx.Err() != nil || !t.c.leads() || t.outdated()
-	if t.decision.Uncounted {
-		t.found = nil
+// it needs, is no failure; nor is one that is outdated, or that another replica may make or have made.
+func (t *turn) decide(ctx context.Context, outdated bool) {
+	if t.decision.Uncounted = t.incomplete != nil || t.replaced || ctx.Err() != nil || !t.c.leads() || outdated; t.decision.Uncounted {
 		return
 	}
 	if t.fault != nil {
@@ -236,9 +240,48 @@ func (t *turn) decide(ctx context.Context) {
 	t.decision.Class, t.decision.Reason = t.failure.Class, t.failure.Reason
 }
 
+// ResultError is why a result is refused that can be decoded, such as for a limit.
+type ResultError struct{ Reason, Message string }
+
+func (e *ResultError) Error() string { return e.Message }
+
+// logUncounted logs that the turn is made again.
+func (t *turn) logUncounted() {
+	t.logger().Debug("the "+t.what+" could not be made, it is made again", "cause", t.cause())
+}
+
+// cause returns why the turn could not be made, nil if the replica has ceased to lead, or stops, or the
+// turns have begun anew.
+func (t *turn) cause() any {
+	switch {
+	case t.incomplete != nil:
+		return t.incomplete
+	case t.replaced && t.fault != nil:
+		return t.fault.Message
+	}
+	return nil
+}
+
+// roundTurn is a turn in progress that is for no object.
+type roundTurn struct {
+	turn
+	Turn
+	round   int // [Controller.turnRound] when it began
+	due     int // how many objects it has made due
+	ignored int // and how many it has named that the controller does not follow
+}
+
+// outdated reports whether the turns have begun anew since this one began: with another revision, or in
+// another term, before which another replica may have made it.
+func (t *roundTurn) outdated() bool {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	return t.round != t.c.turnRound
+}
+
 // deliver makes the objects due that the turn has found. Each takes the lock for itself. It stops when the
 // turns have begun anew.
-func (t *turn) deliver() {
+func (t *roundTurn) deliver() {
 	add := t.c.Queue.Add
 	if len(t.found) > turnCrowd {
 		add = t.c.Queue.AddBackground
@@ -262,34 +305,22 @@ func (t *turn) deliver() {
 }
 
 // report reports the turn to the capability and the observers.
-func (t *turn) report() {
+func (t *roundTurn) report() {
 	if t.decision.Uncounted {
-		t.logger().Debug("the "+t.What+" could not be made, it is made again", "cause", t.cause())
+		t.logUncounted()
 		return
 	}
 	ended := events.TurnEnded{
-		Run: t.identity(), What: t.What, Event: t.Event, Failure: t.failure, Duration: t.duration, Objects: t.due, Ignored: t.ignored,
+		Run: t.identity(), What: t.What, Event: t.Event, Failure: t.failure, Since: t.start, Duration: t.duration, Objects: t.due, Ignored: t.ignored,
 		Fuel: t.returned.Usage.Fuel, MemoryBytes: t.returned.Usage.MemoryBytes, Muted: t.mute(t.failure),
 	}
 	t.Ended(ended)
 	t.c.Events.Observe(ended)
 }
 
-// cause returns why the turn could not be made, nil if the replica has ceased to lead, or stops, or the
-// turns have begun anew.
-func (t *turn) cause() any {
-	switch {
-	case t.incomplete != nil:
-		return t.incomplete
-	case t.replaced && t.fault != nil:
-		return t.fault.Message
-	}
-	return nil
-}
-
 // next sets when the turn is due again, and returns that for the queue. With a new revision, or in a new
 // term, it is due already.
-func (t *turn) next() outcome.Next {
+func (t *roundTurn) next() outcome.Next {
 	wait := t.Interval
 	if t.decision.Uncounted {
 		wait = turnRetry

@@ -350,7 +350,7 @@ func TestNobodyElseMakesATurnDue(t *testing.T) {
 	f.turn()
 	f.c.ObserveOwned(nil, f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g",
 		"ownerReferences":[{"apiVersion":"example.dev/v1","kind":"Widget","name":"turn/due","uid":"u","controller":true}]}}`))
-	f.expect("add turn/due owned")
+	f.expect()
 	next := f.turn()
 	if turns != 1 || next.After > 2*turnInterval || next.After < turnInterval-time.Second {
 		t.Errorf("%d turns, and the next one is due %+v", turns, next)

@@ -418,14 +418,14 @@ func TestARevisionThatAsksForObjectsThatAreGoneIsGivenThoseWithoutACleanup(t *te
 	}
 }
 
-func TestSignalsOfTheLastStepAreGivenToTheCleanupOfAnObjectThatHasVanished(t *testing.T) {
-	withDaemon(t, func(f *daemons) {
+func TestSignalsOfTheLastCallOfATurnAreGivenToTheCleanupOfAnObjectThatHasVanished(t *testing.T) {
+	withErrands(t, func(f *errands) {
 		f.start()
-		f.answers(&abi.DaemonResult{Signals: [][]byte{[]byte(`"last"`)}})
-		f.request, f.steps = nil, nil
+		f.signals(`"last"`)
+		f.request = nil
 		f.remove()
 		f.run(abi.ReasonPrimary)
-		f.expectSteps("[stop]")
+		f.expectCalls("last")
 		if f.request == nil || !f.request.Deleting || len(f.request.Signals) != 1 {
 			t.Errorf("the request is %+v", f.request)
 		}

@@ -106,12 +106,6 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	if r == nil {
 		return
 	}
-	if !r.resumed {
-		if r.stepDaemon(ctx); !r.needsReconcile() {
-			r.endWithoutReconcile()
-			return
-		}
-	}
 	done := c.Metrics.Started()
 	if !r.resumed {
 		r.callBegin()
@@ -165,7 +159,6 @@ type run struct {
 	internal  bool // a write was answered with the code 500
 	overtaken bool // somebody else changed the primary, and the guest was not given that
 	own       bool // nothing but writes of the key made it due
-	others    bool // somebody else did, and not by what the daemon has read
 	restores  int  // of the controller when the run began
 
 	resumed bool          // the guest was called before the run was parked
@@ -176,7 +169,6 @@ type run struct {
 	sections    []abi.Section // of the request
 	moreReasons []abi.Reason  // of the request, beside those of item
 
-	step         daemonStep
 	signalsUntil int // how many signals the runs of the key were given
 }
 
@@ -184,9 +176,7 @@ type run struct {
 // for a key that needs no run, which is then done, and for a key whose revision or
 // primary was replaced meanwhile, which is put back.
 func (c *Controller) begin(ctx context.Context, item workItem) *run {
-	if item.revision.Daemons != nil {
-		c.stopOrphan(ctx, item.Key)
-	}
+	c.endTurns(ctx, item.Key, item.revision)
 	if g := c.nextGone(item.Key); g != nil {
 		return c.beginGone(ctx, item, g)
 	}

@@ -11,7 +11,7 @@ import (
 
 // intents adds the finalizer and performs what the result asks for.
 func (r *run) intents(ctx context.Context) *effect.Failure {
-	if r.revision.Controller.Finalizer && !r.given.Deleting() && (r.revision.Daemons != nil || r.needsFinalizer()) {
+	if r.revision.Controller.Finalizer && !r.given.Deleting() && (r.wantsTurn() || r.needsFinalizer()) {
 		report, failure := r.revision.Effects.EnsureFinalizer(ctx, r.target())
 		r.wrote(report, report.Primary)
 		if failure != nil {

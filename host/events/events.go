@@ -258,13 +258,6 @@ type (
 		Resumed  bool          // it was postponed before
 		For      time.Duration // the wait
 	}
-	// DaemonStepped reports that a worker has looked after the daemon of an object, which needed no run. It is
-	// not logged.
-	DaemonStepped struct {
-		Run
-		Since    time.Time
-		Duration time.Duration
-	}
 	// RequestEnded reports that an HTTP request has ended, with all that it was redirected to. It is not logged:
 	// package egress has a line that has more.
 	RequestEnded struct {
@@ -277,13 +270,14 @@ type (
 		Redirects int
 		Code      string // the status, or why there was no answer: the label "code" of thole_http_requests_total
 	}
-	// TurnEnded reports that a call for no object has ended, and the objects are due that it has found. Object
-	// is its key in the queue: the name of a capability, a slash, and a name. The capability states under which
-	// name it is logged.
+	// TurnEnded reports that a call beside the runs of objects has ended. Of one for no object, Object is its key
+	// in the queue (the name of a capability, a slash, and a name), and the objects are due that it has found. The
+	// capability states under which name it is logged: that of an object is not.
 	TurnEnded struct {
 		Run
-		What, Event string // such as "scan" and "ScanEnded"
+		What, Event string // such as "scan" and "ScanEnded"; Event is "" for one that is not logged
 		Failure     Failure
+		Since       time.Time
 		Duration    time.Duration
 		Objects     int   // that are due for it
 		Ignored     int   // that it has named, and the controller does not follow
@@ -320,7 +314,6 @@ func (LogLevelSet) event()       {}
 func (Notice) event()            {}
 func (RunEnded) event()          {}
 func (RunPostponed) event()      {}
-func (DaemonStepped) event()     {}
 func (RequestEnded) event()      {}
 func (TurnEnded) event()         {}
 func (GuestLogged) event()       {}

@@ -49,7 +49,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Finalizer", orDash(finalizer)},
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
-		{"Daemon", orDash(daemon(c.Daemon))},
 		{"Receives", orDash(receives(c.Receives))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
@@ -75,17 +74,6 @@ func changes(m *abi.Manifest, c *abi.Controller) string {
 		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
 	}
 	return text
-}
-
-// daemon describes which objects have a daemon.
-func daemon(d *abi.Daemon) string {
-	switch {
-	case d == nil:
-		return ""
-	case d.LabelSelector == "":
-		return "one for each object"
-	}
-	return "one for each object with labels " + d.LabelSelector
 }
 
 // receives describes events such as "com.example.stopped by index container from data.id".

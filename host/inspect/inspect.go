@@ -33,7 +33,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/lastgood"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
 )
@@ -259,10 +258,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
 	if needs := allowed.Lacks(m, resourcesOf(resources), o.Host.Sections); needs.Any() {
-		r.Policy = &Policy{APIVersion: rights.APIVersion, Daemons: needs.Daemons, Allow: needs.Entries, HTTP: needs.HTTP}
-		if needs.Webhooks {
-			r.Policy.Webhooks = &struct{}{}
-		}
+		r.Policy = &needs
 	}
 	for i := range m.Controllers {
 		c := &m.Controllers[i]

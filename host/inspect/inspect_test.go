@@ -277,13 +277,13 @@ func TestThePolicyBesideTheFileIsRead(t *testing.T) {
 	}
 	expectRefused(t, read(path, "digest: sha256:"+strings.Repeat("0", 64)), "policy", "and the file has sha256:")
 
-	var needed *Policy
+	var needed *config.Needs
 	for _, c := range tck.Cases() {
 		if needed != nil {
 			break
 		}
 		path = file(t, c.Name+".wasm", c.Wasm())
-		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Allow != nil && !r.Policy.Daemons && r.Policy.HTTP == nil && r.Policy.Webhooks == nil {
+		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Entries != nil && r.Policy.Sections == nil && r.Policy.HTTP == nil && !r.Policy.Webhooks {
 			needed = r.Policy
 		}
 	}
@@ -293,8 +293,8 @@ func TestThePolicyBesideTheFileIsRead(t *testing.T) {
 	if r := read(path, "dryRun: true"); r.Policy == nil {
 		t.Error("a policy that allows nothing is enough")
 	}
-	if r := read(path, "allow: "+needed.Allow.String()); r.Policy != nil {
-		t.Errorf("needed beside %s is %+v", needed.Allow, r.Policy)
+	if r := read(path, "allow: "+needed.Entries.String()); r.Policy != nil {
+		t.Errorf("needed beside %s is %+v", needed.Entries, r.Policy)
 	}
 	c.Allow = config.Allow{}
 	r, err := File(t.Context(), path, Options{ReadPolicy: c.ReadPolicy})

@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
-	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/config"
 )
 
 // Report describes the file of a plugin. Its JSON form is the output of `thole
@@ -34,7 +33,10 @@ type Report struct {
 	Exports  []Symbol        `json:"exports,omitempty"` // those of the ABI, without optional ones that are missing
 	Rights   []Rights        `json:"rights,omitempty"`  // by controller
 	Status   []Status        `json:"status,omitempty"`  // by controller
-	Policy   *Policy         `json:"policy,omitempty"`  // that the plugin needs; nil if it needs none
+	// Policy is the smallest policy with which the plugin starts, except that it has every verb of writing for
+	// what the plugin writes: which of them it uses is not in its manifest. It has the form of a policy file,
+	// and is absent if the plugin needs none.
+	Policy *config.Needs `json:"policy,omitempty"`
 
 	controllers []controllerRows // for the table
 	manifest    *abi.Manifest
@@ -43,17 +45,6 @@ type Report struct {
 
 // DecodedManifest returns the manifest, nil if there is none.
 func (r *Report) DecodedManifest() *abi.Manifest { return r.manifest }
-
-// Policy is the smallest policy with which a plugin starts, except that it has every verb
-// of writing for what the plugin writes: which of them it uses is not in its manifest. It
-// has the form of a policy file.
-type Policy struct {
-	APIVersion string         `json:"apiVersion"`
-	Daemons    bool           `json:"daemons,omitempty"`
-	Webhooks   *struct{}      `json:"webhooks,omitempty"` // with the defaults; nil: not needed
-	Allow      rights.Entries `json:"allow,omitempty"`
-	HTTP       egress.Entries `json:"http,omitempty"`
-}
 
 // Load is the result of a load.
 type Load struct {

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -172,12 +175,21 @@ func TestEachVerbHasAUse(t *testing.T) {
 	}
 }
 
+// letters is the section of a capability.
+type letters struct{}
+
+func (*letters) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*letters) Hosts() egress.Entries                              { return nil }
+
 func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
 	secret, node := abi.Kind{APIVersion: "v1", Kind: "Secret"}, abi.Kind{APIVersion: "v1", Kind: "Node"}
+	host := config.Config{Sections: []config.Section{{
+		Name: "letters", Needed: func(c *abi.Controller) bool { return c.Section("letters") != nil }, New: func() config.PolicySection { return &letters{} },
+	}}}.WithDefaults()
 	report := func(c abi.Controller) *Report {
 		c.Name = "c"
 		r := &Report{Name: "p", Load: Load{OK: true}}
-		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: config.Config{}.WithDefaults().Limits}, Options{}); err != nil {
+		if err := r.addManifest(t.Context(), &abi.Manifest{Name: "p", Controllers: []abi.Controller{c}}, config.Policy{Limits: host.Limits}, Options{Host: host}); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -185,11 +197,11 @@ func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {
 	if r := report(abi.Controller{For: widget.All(), Owns: abi.AllOf(pod), Reads: abi.AllOf(configMap)}); r.Policy != nil || r.verdict() != "would be loaded" {
 		t.Errorf("%+v, %s", r.Policy, r.verdict())
 	}
-	r := report(abi.Controller{For: widget.All(), Finalizer: true, Daemon: &abi.Daemon{LabelSelector: "a=b"}})
-	if text := string(r.table()); !strings.Contains(text, "\nPolicy\n  apiVersion: thole.dev/v1alpha1\n  daemons: true\n") || !strings.Contains(text, "one for each object with labels a=b") {
+	r := report(abi.Controller{For: widget.All(), Sections: []abi.Section{{Name: "letters", Value: []byte("{}")}}})
+	if text := string(r.table()); !strings.Contains(text, "\nPolicy\n  apiVersion: thole.dev/v1alpha1\n  letters: {}\n") {
 		t.Errorf("got %s", text)
 	}
-	if _, err := r.RBAC(RBACOptions{}); err == nil || !strings.Contains(err.Error(), "{apiVersion: thole.dev/v1alpha1, daemons: true}") {
+	if _, err := r.RBAC(RBACOptions{Host: host}); err == nil || !strings.Contains(err.Error(), "{apiVersion: thole.dev/v1alpha1, letters: {}}") {
 		t.Errorf("the roles: %v", err)
 	}
 	r = report(abi.Controller{For: widget.All(), HTTP: []abi.HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "POST"}}, {Host: "*"}}})
@@ -232,9 +244,9 @@ Policy
 	if err := json.Unmarshal(asJSON.Bytes(), &inJSON); err != nil {
 		t.Fatal(err)
 	}
-	host := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}}.WithDefaults()
+	host.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
 	for _, text := range []string{pasted, string(inJSON.Policy)} {
-		if p, err := host.ReadPolicy("p", []byte(text)); err != nil || !p.Allow.Equal(r.Policy.Allow) {
+		if p, err := host.ReadPolicy("p", []byte(text)); err != nil || !p.Allow.Equal(r.Policy.Entries) {
 			t.Errorf("%s is read as %s, %v", text, p.Allow, err)
 		}
 	}

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -121,19 +125,19 @@ func (t *table) notes(rules []Rule) {
 }
 
 // policy writes a policy as YAML, which may be pasted with its indentation.
-func (t *table) policy(p *Policy) {
+func (t *table) policy(p *config.Needs) {
 	t.section("Policy")
-	lines := []string{"apiVersion: " + p.APIVersion}
-	if p.Daemons {
-		lines = append(lines, "daemons: true")
+	lines := []string{"apiVersion: " + rights.APIVersion}
+	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
+		lines = append(lines, name+": {}")
 	}
-	if p.Webhooks != nil {
+	if p.Webhooks {
 		lines = append(lines, "webhooks: {}")
 	}
-	if p.Allow != nil {
+	if p.Entries != nil {
 		lines = append(lines, "allow:")
 	}
-	for _, e := range p.Allow {
+	for _, e := range p.Entries {
 		lines = append(lines, entryLines(e.Fields())...)
 	}
 	if p.HTTP != nil {
@@ -249,7 +253,6 @@ var exportMeanings = map[string]string{
 	abi.ExportInitialize: "starts the language's runtime, once",
 	abi.ExportWarm:       "prepares for the first call, once",
 	abi.ExportIndex:      "gives keys to an object",
-	abi.ExportDaemon:     "makes one step of the daemon of an object",
 	abi.ExportValidate:   "allows or denies a request to the API server",
 	abi.ExportMutate:     "changes the object of a request to the API server",
 	abi.ExportConvert:    "converts an object to another version",

@@ -184,19 +184,15 @@ type Next struct {
 	// Outage means that the wait has nothing to do with the object: it ends
 	// early when the API server is back.
 	Outage bool
-	// Continues means that Kind and After are what is left of an earlier wait.
-	Continues bool
-	// Daemon means that at the time of Timer the daemon of the object is due, and nothing else.
-	Daemon bool
 	// Timer is a second deadline, whatever Kind is; 0: there is none. It does not come from the result of
-	// the run, but from a capability, or the daemon.
+	// the run, but from a capability.
 	Timer time.Duration
 }
 
 // Soonest returns when the object is reconciled at the latest without a trigger, 0 for never. A
 // step of its daemon is none.
 func (n Next) Soonest() time.Duration {
-	if n.Timer > 0 && !n.Daemon && (n.Kind == AwaitChange || n.Timer < n.After) {
+	if n.Timer > 0 && (n.Kind == AwaitChange || n.Timer < n.After) {
 		return n.Timer
 	}
 	return n.After

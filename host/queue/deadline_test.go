@@ -55,34 +55,6 @@ func TestATimerMakesAKeyDueBesideItsDeadline(t *testing.T) {
 	}
 }
 
-// A key that only its daemon has made due goes on to wait as before.
-func TestADaemonLeavesTheDeadlineOfItsKey(t *testing.T) {
-	stepped := withTimer(backoff(time.Minute), time.Second)
-	stepped.Daemon = true
-	for name, putBack := range map[string]bool{"done": false, "put back": true} {
-		t.Run(name, func(t *testing.T) {
-			ends(t, stepped, func(w *world) {
-				w.advance(time.Second)
-				item := w.expectRun("a", abi.ReasonDaemon)
-				if want := 59 * time.Second; !item.ForDaemon() || item.Waits.After != want || item.Waits.Kind != outcome.Backoff {
-					w.Errorf("%+v, want a backoff of %v", item, want)
-				}
-				if putBack {
-					w.PutBack(item)
-					item = w.expectRun("a", abi.ReasonDaemon)
-				}
-				w.add("a", abi.ReasonResync) // which a backoff drops
-				w.done("a", item.Waits)
-				w.advance(59*time.Second - 1)
-				w.expectLen(0)
-				w.advance(1)
-				w.run("a", outcome.Next{}, abi.ReasonRetry)
-				w.expectKnown(0, 0)
-			})
-		})
-	}
-}
-
 // A resync, and a change by the key's own runs, are ignored in the backoff that goes on.
 func TestATimerDoesNotEndABackoff(t *testing.T) {
 	ends(t, withTimer(backoff(time.Minute), time.Second), func(w *world) {

@@ -103,16 +103,9 @@ func (q *Queue) expire(e *entry, now time.Time) {
 	}
 	if come(e.timer) {
 		e.timer = time.Time{}
-		e.addReason(timerReason(e.next), rule{})
+		e.addReason(abi.ReasonTimer, rule{})
 		q.makeDue(e, timed)
 	}
-}
-
-func timerReason(next outcome.Next) abi.Reason {
-	if next.Daemon {
-		return abi.ReasonDaemon
-	}
-	return abi.ReasonTimer
 }
 
 func laneOf(next outcome.Next) lane {

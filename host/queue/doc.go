@@ -23,7 +23,7 @@
 //
 //	primary, request   due at once, fresh, resets the tries
 //	owned, read,
-//	daemon             due 100 ms after the first of a burst, fresh, also during
+//	signal             due 100 ms after the first of a burst, fresh, also during
 //	                   a backoff; does not reset the tries
 //	status             due at once, fresh; ignored while the key backs off,
 //	                   since its deadline will run it
@@ -42,9 +42,7 @@
 // the backoff of keys that failed because of the API server, not because of
 // themselves.
 //
-// Add does not change the deadline: the run that it leads to replaces it. A run for the reason
-// daemon alone may pass [Item.Waits] to Done, by which the deadline stays what it was. An
-// Add for a key that is running follows the same rules when the run ends: an
+// Add does not change the deadline: the run that it leads to replaces it. An Add for a key that is running follows the same rules when the run ends: an
 // edge (owned, read) becomes due no sooner than 100 ms after it came in, status
 // and resync are dropped if the run ended in a backoff. Next returns a key with
 // all reasons that are pending for it.

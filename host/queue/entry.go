@@ -28,7 +28,6 @@ var rules = map[abi.Reason]rule{
 	abi.ReasonRequest: {lane: fresh, resetsTheTries: true},
 	abi.ReasonOwned:   {lane: fresh, delayed: true},
 	abi.ReasonRead:    {lane: fresh, delayed: true},
-	abi.ReasonDaemon:  {lane: fresh, delayed: true},
 	abi.ReasonSignal:  {lane: fresh, delayed: true},
 	abi.ReasonStatus:  {lane: fresh, obeysBackoff: true},
 	abi.ReasonPlugin:  {lane: background, endsBackoff: true},
@@ -147,26 +146,13 @@ func (e *entry) start() {
 	e.edge, e.spread, e.deadline, e.timer = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// waits returns what is left of the wait for the deadline.
-func (e *entry) waits(now time.Time) outcome.Next {
-	if e.deadline.IsZero() {
-		return outcome.Next{}
-	}
-	next := e.next
-	next.After, next.Timer, next.Daemon, next.Continues = max(e.deadline.Sub(now), 1), 0, false, true
-	return next
-}
-
 // putBack ends the run of a key that was not run. It has its reasons again, with what was added
 // meanwhile, and is due in the lane that is returned.
-func (e *entry) putBack(item Item, now time.Time) lane {
+func (e *entry) putBack(item Item) lane {
 	added, deferred, l := e.reasons, e.deferred, e.takenFrom
 	e.running, e.forgotten, e.deferred, e.pushFront = false, false, nil, true
 	e.outageEnded, e.own = false, time.Time{}
 	e.reasons, e.resetTries = item.Reasons, e.resetTries || item.ResetTries
-	if item.ForDaemon() && item.Waits.After > 0 {
-		e.next, e.deadline = item.Waits, now.Add(item.Waits.After)
-	}
 	for _, reason := range added {
 		e.addReason(reason, rule{})
 	}

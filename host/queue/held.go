@@ -2,7 +2,6 @@ package queue
 
 import (
 	"slices"
-	"time"
 )
 
 // This file keeps keys that are due and may not run yet.
@@ -34,7 +33,7 @@ func (q *Queue) Hold(item Item, group string) bool {
 		return false
 	}
 	again := e.due // then the workqueue has it, too
-	if l := e.putBack(item, time.Now()); again {
+	if l := e.putBack(item); again {
 		q.makeDue(e, l)
 	} else {
 		q.hold(e, l, group)

@@ -32,7 +32,7 @@ const (
 )
 
 var lanes = map[abi.Reason]int{
-	abi.ReasonPrimary: fresh, abi.ReasonRequest: fresh, abi.ReasonOwned: fresh, abi.ReasonRead: fresh, abi.ReasonStatus: fresh, abi.ReasonDaemon: fresh,
+	abi.ReasonPrimary: fresh, abi.ReasonRequest: fresh, abi.ReasonOwned: fresh, abi.ReasonRead: fresh, abi.ReasonStatus: fresh,
 	abi.ReasonRequeue: timed, abi.ReasonRetry: timed,
 	abi.ReasonPlugin: background, abi.ReasonResync: background,
 }
@@ -104,7 +104,7 @@ func (m *model) add(key queue.Key, r abi.Reason) {
 			k.deferred = append(k.deferred, r)
 			return
 		}
-	case abi.ReasonOwned, abi.ReasonRead, abi.ReasonDaemon:
+	case abi.ReasonOwned, abi.ReasonRead:
 		k.addReason(r)
 		k.edgeAt(m.now.Add(100 * time.Millisecond))
 		return
@@ -204,26 +204,18 @@ func (m *model) fire(k *modelKey) (fired bool) {
 	}
 	if past(k.timer) {
 		k.timer, fired = time.Time{}, true
-		if k.next.Daemon {
-			k.addReason(abi.ReasonDaemon)
-		} else {
-			k.addReason(abi.ReasonTimer)
-		}
+		k.addReason(abi.ReasonTimer)
 		m.admit(k, timed)
 	}
 	return fired
 }
 
-func (m *model) start(key queue.Key) (reasons []abi.Reason, reset bool, waits outcome.Next) {
+func (m *model) start(key queue.Key) (reasons []abi.Reason, reset bool) {
 	k := m.keys[key]
 	m.count("", k.lane)
 	reasons, reset = k.reasons, k.reset
-	if !k.deadline.IsZero() {
-		waits = k.next
-		waits.After, waits.Timer, waits.Daemon, waits.Continues = k.deadline.Sub(m.now), 0, false, true
-	}
 	*k = modelKey{running: true, takenFrom: k.lane, came: k.since}
-	return reasons, reset, waits
+	return reasons, reset
 }
 
 // count counts the keys of a lane that were returned or released while keys of lower
@@ -318,9 +310,6 @@ func (m *model) putBack(item queue.Item) {
 		k.addReason(r)
 	}
 	k.reset = k.reset || item.ResetTries
-	if slices.Equal(item.Reasons, []abi.Reason{abi.ReasonDaemon}) && !item.ResetTries && item.Waits.After > 0 {
-		k.next, k.deadline = item.Waits, m.now.Add(item.Waits.After)
-	}
 	m.fire(k)
 }
 
@@ -455,7 +444,7 @@ func compareKeys(a, b queue.Key) int {
 
 var reasons = []abi.Reason{
 	abi.ReasonPrimary, abi.ReasonOwned, abi.ReasonRead, abi.ReasonRequeue,
-	abi.ReasonRetry, abi.ReasonResync, abi.ReasonStatus, abi.ReasonPlugin, abi.ReasonRequest, abi.ReasonDaemon,
+	abi.ReasonRetry, abi.ReasonResync, abi.ReasonStatus, abi.ReasonPlugin, abi.ReasonRequest,
 }
 
 var durations = []time.Duration{
@@ -520,9 +509,9 @@ func (s *session) next(t *rapid.T) {
 		t.Fatalf("Next returned %s, want one of %v", item.Key, due)
 	}
 	s.items[item.Key] = item
-	want, reset, waits := s.m.start(item.Key)
-	if !slices.Equal(item.Reasons, want) || item.ResetTries != reset || item.Waits != waits {
-		t.Fatalf("Next returned %+v, want %v reset %v waits %+v", item, want, reset, waits)
+	want, reset := s.m.start(item.Key)
+	if !slices.Equal(item.Reasons, want) || item.ResetTries != reset {
+		t.Fatalf("Next returned %+v, want %v reset %v", item, want, reset)
 	}
 }
 
@@ -539,12 +528,6 @@ func (s *session) done(t *rapid.T) {
 		Yields: rapid.Bool().Draw(t, "yields"),
 		Timer:  rapid.SampledFrom(durations).Draw(t, "timer"),
 	}
-	if rapid.Bool().Draw(t, "continues") { // as after a step of a daemon
-		timer := next.Timer
-		next = s.items[k].Waits
-		next.Timer = timer
-	}
-	next.Daemon = rapid.Bool().Draw(t, "daemon")
 	s.q.Done(k, next)
 	s.m.done(k, next)
 }

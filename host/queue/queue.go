@@ -21,15 +21,6 @@ type Item struct {
 	Key                     // with strings of its own
 	Reasons    []abi.Reason // why, in the order of their arrival, without duplicates; best effort
 	ResetTries bool         // earlier failures of the key no longer count
-	// Waits is what the key waited for, with what is left of the time: a run that has nothing to
-	// do with that passes it to [Queue.Done].
-	Waits outcome.Next
-}
-
-// ForDaemon reports whether nothing but the daemon of its object has made the key due, which
-// leaves the wait for its deadline as it is.
-func (i Item) ForDaemon() bool {
-	return len(i.Reasons) == 1 && i.Reasons[0] == abi.ReasonDaemon && !i.ResetTries
 }
 
 // Config configures a [Queue]. The zero value is a queue without metrics.
@@ -207,7 +198,7 @@ func (q *Queue) start(e *entry) (item Item, ok bool) {
 	if !e.due || e.held != nil || q.stopped {
 		return Item{}, false
 	}
-	item = Item{Key: e.key, Reasons: e.reasons, ResetTries: e.resetTries, Waits: e.waits(time.Now())}
+	item = Item{Key: e.key, Reasons: e.reasons, ResetTries: e.resetTries}
 	e.start()
 	q.update(e)
 	return item, true
@@ -230,7 +221,7 @@ func (q *Queue) Done(key Key, next outcome.Next) {
 	e.end(next, now)
 	if e.backingOff() {
 		deferred = nil
-		if q.retries != nil && !next.Continues {
+		if q.retries != nil {
 			q.retries.Inc()
 		}
 	}
@@ -252,7 +243,7 @@ func (q *Queue) PutBack(item Item) {
 	if e == nil || !e.running {
 		return
 	}
-	q.makeDue(e, e.putBack(item, time.Now()))
+	q.makeDue(e, e.putBack(item))
 	q.work.Done(e)
 	q.update(e)
 }

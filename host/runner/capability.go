@@ -35,6 +35,7 @@ type Environment struct {
 // capabilities in the order of the host's list. A nil function of this type and of the types below is not
 // called.
 type Capability struct {
+	Name string // is set by the list of the host
 	// Plugin is called when a plugin starts that did not run. If the start fails, what it returns is not
 	// used after Prepare.
 	Plugin func(plugin string) PluginPart
@@ -48,12 +49,16 @@ type Capability struct {
 // PluginPart is what a capability does with one plugin, of all its revisions. Its functions are called
 // by the goroutine of the catalog, one after the other.
 type PluginPart struct {
+	name string // of the capability
 	// Prepare is called with a revision that is to replace the running one, which runs until then. It may
 	// block until ctx is done. The revision is refused with its error. If it does replace the other one,
 	// use is called, which must not block; if not, it is not.
 	Prepare func(ctx context.Context, rev *Revision) (use func(), err error)
 	// Controller is called before a controller of the plugin starts.
 	Controller func(c Handle) ControllerPart
+	// Shown returns what /plugins has of the plugin under the name of the capability, nil for nothing. It must
+	// be quick.
+	Shown func() any
 	// Stop is called when the plugin has stopped. It must not block.
 	Stop func()
 }
@@ -123,7 +128,9 @@ func (r *Runner) partsOf(plugin string) (parts []PluginPart) {
 	}
 	for _, c := range r.Capabilities {
 		if c.Plugin != nil {
-			parts = append(parts, c.Plugin(plugin))
+			part := c.Plugin(plugin)
+			part.name = c.Name
+			parts = append(parts, part)
 		}
 	}
 	return parts
@@ -142,6 +149,22 @@ func prepareParts(ctx context.Context, parts []PluginPart, rev *Revision) (use [
 		use = append(use, f)
 	}
 	return use, nil
+}
+
+// shown returns what the parts of a plugin show of it, by the names of their capabilities.
+func shown(parts []PluginPart) (all map[string]any) {
+	for _, p := range parts {
+		if p.Shown == nil {
+			continue
+		}
+		if value := p.Shown(); value != nil {
+			if all == nil {
+				all = map[string]any{}
+			}
+			all[p.name] = value
+		}
+	}
+	return all
 }
 
 // controllerParts returns what the capabilities do with a controller that starts, and their hooks.

@@ -85,7 +85,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
-		Daemons: r.daemonsOf(rev, &m, p), HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
+		HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
 	}
 	var before *dispatch.Revision
 	if running == nil {
@@ -228,7 +228,6 @@ func (r *Runner) stop(controllers []*controller) {
 		delete(r.controllers, c.id)
 		r.mu.Unlock()
 		r.Cache.ForgetController(c.id)
-		r.Cache.ForgetController(c.id + daemonSuffix)
 		c.metrics.Stopped()
 		r.Metrics.QueueStopped(c.id)
 	}

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/rights"
@@ -186,13 +188,25 @@ func TestWhatTheManifestAsksForIsAllowedInASession(t *testing.T) {
 	}
 }
 
-func TestDaemonsNeedThePolicy(t *testing.T) {
+// extra is the field of a capability in policies.
+type extra struct {
+	Number int `json:"number,omitempty"`
+}
+
+func (*extra) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*extra) Hosts() egress.Entries                              { return nil }
+
+func TestACapabilityNeedsThePolicy(t *testing.T) {
 	url, _ := startCore(t)
 	r := newRunner(t, url, "")
 	logs := logtest.New(hclog.Warn)
 	r.Logger = logs.Logger
-	c := abi.Controller{For: widgets.All(), Finalizer: true, Daemon: &abi.Daemon{}}
-	const policy = "{apiVersion: thole.dev/v1alpha1, daemons: true}"
+	r.Sections = []config.Section{{
+		Name: "extra", New: func() config.PolicySection { return &extra{} },
+		Needed: func(c *abi.Controller) bool { return c.Section("extra") != nil },
+	}}
+	c := abi.Controller{For: widgets.All(), Sections: []abi.Section{{Name: "extra", Value: []byte("1")}}}
+	const policy = "{apiVersion: thole.dev/v1alpha1, extra: {}}"
 	err := startAs(t, r, rights.Entries{}, c)
 	if wait, ok := errors.AsType[*catalog.WaitError](err); !ok || !wait.Denied || !strings.Contains(wait.Reason, "write to p.yaml, beside the module, and leave its other fields as they are: "+policy) {
 		t.Errorf("got %v, want %s", err, policy)
@@ -202,8 +216,4 @@ func TestDaemonsNeedThePolicy(t *testing.T) {
 		t.Error(err)
 	}
 	logs.ExpectNext(t, hclog.Warn, "policy", policy)
-	daemons := r.plugins["p"].controllers["c"].Revision().Daemons
-	if daemons == nil || daemons.Running != &r.plugins["p"].daemons {
-		t.Errorf("it runs with %+v", daemons)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,7 +100,6 @@ type plugin struct {
 	informers   informers
 	indexes     indexes
 	ownWrites   cache.OwnWrites // that its informers do not show yet
-	daemons     atomic.Int64    // how many run
 	written     written
 	lead        *election.Plugin                // nil: there is one replica
 	leader      atomic.Pointer[election.Plugin] // lead, for others than the goroutine of the catalog
@@ -317,12 +315,7 @@ func (r *Runner) Stop(plugin string, removed bool) {
 // ObserveRead makes a key due after something changed that it has read. The cache
 // calls it.
 func (r *Runner) ObserveRead(owner cache.Owner, event cache.Event, crowd bool) {
-	c := r.controller(owner)
-	switch {
-	case c == nil:
-	case strings.HasSuffix(owner.Controller, daemonSuffix):
-		c.ObserveDaemonRead(owner.Key, event.Old, event.New, crowd)
-	default:
+	if c := r.controller(owner); c != nil {
 		c.ObserveRead(owner.Key, event.Old, event.New, crowd)
 	}
 }
@@ -346,7 +339,7 @@ func (r *Runner) LimitIndexes(owner cache.Owner, kind abi.Kind) {
 func (r *Runner) controller(owner cache.Owner) *controller {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.controllers[strings.TrimSuffix(owner.Controller, daemonSuffix)]
+	return r.controllers[owner.Controller]
 }
 
 // OutageEnded makes keys due soon that failed because of the API server, which is

@@ -30,8 +30,8 @@ type Status struct {
 	// OwnWrites is how many objects the plugin has written that its informers do not
 	// show yet.
 	OwnWrites int
-	// Daemons is how many daemons run.
-	Daemons int
+	// Capabilities has what they show of the plugin, by their names.
+	Capabilities map[string]any
 	// Usage is how much of its limits of bytes the plugin has used up.
 	Usage effect.Usage
 }
@@ -43,7 +43,7 @@ func (r *Runner) Statuses() map[string]Status {
 	defer r.mu.Unlock()
 	out := make(map[string]Status, len(r.plugins))
 	for name, p := range r.plugins {
-		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), Daemons: int(p.daemons.Load()), MissingRights: p.review.Load().missingRights()}
+		status := Status{CannotFollow: p.informers.problems(), Openings: p.openings.Load(), OwnWrites: p.ownWrites.Len(), Capabilities: shown(p.parts), MissingRights: p.review.Load().missingRights()}
 		if e := p.effects.Load(); e != nil {
 			status.Usage = e.Usage()
 		}

@@ -3,7 +3,7 @@ package sandbox
 import (
 	"testing"
 
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -14,10 +14,7 @@ func BenchmarkMemoryWithoutReset(b *testing.B) {
 	g := load(b, newSandbox(b, compiledGuests()), Plugin{
 		Name: "pulse", Wasm: wasmbuild.Build(b, wasmbuild.TinyGo, "host/internal/scenario/testdata/pulse"),
 	})
-	request := abi.EncodeDaemonRequest(&abi.DaemonRequest{
-		Controller: "pulse", Events: []abi.DaemonEvent{abi.DaemonRead}, State: []byte(`{"steps":5,"text":"one"}`),
-		Object: []byte(`{"apiVersion":"scenario.thole.dev/v1","kind":"Pulse","metadata":{"namespace":"ns","name":"p","uid":"6f1c9e5e-0000-4000-8000-000000000001","generation":1,"resourceVersion":"1234","creationTimestamp":"2026-11-20T10:00:00Z","finalizers":["pulse.thole.dev/pulse"]},"spec":{},"status":{"conditions":[{"type":"Ready","status":"True","reason":"Succeeded","message":"reconciled","lastTransitionTime":"2026-11-20T10:00:00Z","observedGeneration":1}],"observedGeneration":1,"starts":1,"steps":3}}`),
-	})
+	request := []byte(`{"controller":"pulse","events":["read"],"state":{"steps":5,"text":"one"},"now":"2026-11-20T10:00:00Z","seed":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8=","object":{"apiVersion":"scenario.thole.dev/v1","kind":"Pulse","metadata":{"namespace":"ns","name":"p","uid":"6f1c9e5e-0000-4000-8000-000000000001","generation":1,"resourceVersion":"1234","creationTimestamp":"2026-11-20T10:00:00Z","finalizers":["pulse.thole.dev/pulse"]},"spec":{},"status":{"conditions":[{"type":"Ready","status":"True","reason":"Succeeded","message":"reconciled","lastTransitionTime":"2026-11-20T10:00:00Z","observedGeneration":1}],"observedGeneration":1,"starts":1,"steps":3}}}`)
 	for b.Loop() {
 		ctx, task, err := g.acquireSlot(b.Context())
 		if err != nil {
@@ -29,7 +26,7 @@ func BenchmarkMemoryWithoutReset(b *testing.B) {
 		}
 		image := in.linear.Image().Bytes()
 		for n := 1; n <= 1000; n++ {
-			if _, _, err := g.run(ctx, in, abi.ExportDaemon, Call{Request: [][]byte{request}}); err != nil {
+			if _, _, err := g.run(ctx, in, tck.Capabilities()[1].Export, Call{Request: [][]byte{request}}); err != nil {
 				b.Fatal(err)
 			}
 			switch n {

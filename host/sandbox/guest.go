@@ -120,12 +120,6 @@ func (g *Guest) Index(ctx context.Context, call Call) (Return, error) {
 	return g.named(g.call(ctx, abi.ExportIndex, call))
 }
 
-// Daemon is [Guest.Reconcile] for the export daemon, which every guest has whose manifest has a
-// controller with a daemon.
-func (g *Guest) Daemon(ctx context.Context, call Call) (Return, error) {
-	return g.named(g.call(ctx, abi.ExportDaemon, call))
-}
-
 // Call is [Guest.Reconcile] for another export, which every guest has whose manifest asks for its calls.
 func (g *Guest) Call(ctx context.Context, export string, call Call) (Return, error) {
 	return g.named(g.call(ctx, export, call))

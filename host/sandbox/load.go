@@ -233,7 +233,6 @@ func checkOffers(m *abi.Manifest, in *instance) error {
 	}
 	for _, c := range m.Controllers {
 		for _, o := range []offer{
-			{c.Daemon != nil, abi.ExportDaemon, "a daemon", "make its steps"},
 			{len(c.Validate) > 0, abi.ExportValidate, "validate", "allow or deny requests"},
 			{len(c.Mutate) > 0, abi.ExportMutate, "mutate", "change objects"},
 			{c.Convert, abi.ExportConvert, "convert", "convert objects"},

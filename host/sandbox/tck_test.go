@@ -1,12 +1,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,17 +111,13 @@ func (c *kitGuest) Index(request []byte) (int32, []byte, error) {
 	return int32(out.Code), out.Output, err
 }
 
-// Daemon calls the export daemon without a host in the last step, as package dispatch does.
-func (c *kitGuest) Daemon(request []byte) (int32, []byte, error) {
-	q, err := abi.DecodeDaemonRequest(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+// Step calls the kit's export of steps, without a host in the last one, as package dispatch does.
+func (c *kitGuest) Step(request []byte) (int32, []byte, error) {
 	call := Call{Request: [][]byte{request}, Namespace: namespaceOf(c.t, request), Deadline: c.deadline}
-	if !slices.Contains(q.Events, abi.DaemonStop) {
+	if !bytes.Contains(request, []byte(`["stop"]`)) {
 		call.Host = kitHost{c.t}
 	}
-	out, err := c.g.Daemon(context.Background(), call)
+	out, err := c.g.Call(context.Background(), tck.Capabilities()[1].Export, call)
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }

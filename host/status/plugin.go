@@ -39,8 +39,8 @@ type Plugin struct {
 	// LastGoodProblem is why nothing may run after the pods were replaced while the directory holds a
 	// module that cannot run; "" if the last good one is kept, or if another replica leads the plugin.
 	LastGoodProblem string `json:"lastGoodProblem,omitempty"`
-	// Daemons is how many daemons of the plugin run.
-	Daemons int `json:"daemons,omitempty"`
+	// Capabilities has what they show of the plugin, by their names.
+	Capabilities map[string]any `json:"capabilities,omitempty"`
 	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
 	// it runs.
 	Usage *effect.Usage `json:"usage,omitempty"`

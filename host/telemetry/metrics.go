@@ -39,7 +39,6 @@ type Metrics struct {
 	maxWorkers    *prometheus.GaugeVec
 	writes        *prometheus.CounterVec
 	writeLoops    *prometheus.CounterVec
-	daemonSteps   *prometheus.CounterVec
 	vanished      *prometheus.CounterVec
 	droppedLines  *prometheus.CounterVec
 
@@ -117,8 +116,6 @@ func (m *Metrics) addControllerMetrics() {
 		"Reconciles of objects in a write loop: only their own writes run them, and they go on writing.", "controller")
 	m.vanished = m.Counter("thole_vanished_objects_total",
 		"Objects that the API server deleted in spite of the finalizer of the controller, by what became of their cleanup.", "controller", "result")
-	m.daemonSteps = m.Counter("thole_daemon_steps_total",
-		"Steps of the daemons of objects, by result.", "controller", "result")
 	m.droppedLines = m.Counter("thole_guest_log_lines_dropped_total",
 		"Log lines of plugins that exceeded the limit.", "controller")
 }
@@ -220,9 +217,6 @@ func (m *Metrics) Controller(name string, workers int) *ControllerMetrics {
 		counter.WithLabelValues(name)
 	}
 	m.duration.WithLabelValues(name)
-	for _, failed := range []bool{false, true} {
-		m.daemonSteps.WithLabelValues(name, stepResult(failed))
-	}
 	for _, end := range outcome.LateCleanups() {
 		m.vanished.WithLabelValues(name, string(end))
 	}
@@ -269,21 +263,9 @@ func (c *ControllerMetrics) failed(class abi.Class) {
 // Wrote counts a write to the API server.
 func (c *ControllerMetrics) Wrote(verb string) { c.m.writes.WithLabelValues(c.name, verb).Inc() }
 
-// Stepped counts a step of a daemon.
-func (c *ControllerMetrics) Stepped(failed bool) {
-	c.m.daemonSteps.WithLabelValues(c.name, stepResult(failed)).Inc()
-}
-
 // Vanished counts an object that was deleted in spite of its finalizer.
 func (c *ControllerMetrics) Vanished(end outcome.LateCleanup) {
 	c.m.vanished.WithLabelValues(c.name, string(end)).Inc()
-}
-
-func stepResult(failed bool) string {
-	if failed {
-		return "error"
-	}
-	return "success"
 }
 
 // Looped counts a run of a key in a write loop.

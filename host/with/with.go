@@ -21,10 +21,12 @@ type Capability struct {
 	// ForNoObject reports whether the guest is called for no object of a controller: such calls read its
 	// primaries in all namespaces that it follows.
 	ForNoObject func(c *abi.Controller) bool
-	// Policy returns an empty section of a policy, and Config the defaults of the one in the file of --config,
-	// see [config.Section]. Without it there is none.
+	// Policy returns a section of a policy with the defaults, and Config the one in the file of --config, see
+	// [config.Section]. Without it there is none.
 	Policy func() config.PolicySection
 	Config func() config.HostSection
+	// PolicyNeeded reports whether the policy must have the section for a controller, if only with the defaults.
+	PolicyNeeded func(c *abi.Controller) bool
 	// Title is the name of its row in what `thole inspect` prints of a controller, and Describe returns the
 	// text, "" for a controller that does not use the capability.
 	Title    string
@@ -53,7 +55,7 @@ func (l List) Modules() (all []sandbox.Capability) {
 func (l List) Sections() (all []config.Section) {
 	for _, c := range l {
 		if c.Policy != nil || c.Config != nil || c.ForNoObject != nil {
-			all = append(all, config.Section{Name: c.Name, New: c.Policy, Config: c.Config, ForNoObject: c.ForNoObject})
+			all = append(all, config.Section{Name: c.Name, New: c.Policy, Config: c.Config, ForNoObject: c.ForNoObject, Needed: c.PolicyNeeded})
 		}
 	}
 	return all
@@ -74,7 +76,9 @@ func (l List) New(env runner.Environment, sections map[string]config.HostSection
 	for _, c := range l {
 		if c.New != nil {
 			env.Section = sections[c.Name]
-			all = append(all, c.New(env))
+			made := c.New(env)
+			made.Name = c.Name
+			all = append(all, made)
 		}
 	}
 	return all

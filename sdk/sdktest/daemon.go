@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
 )
 
-// This file has the daemons of objects: SPEC.md, "Daemon".
+// This file has the daemons of objects: abi/daemon/SPEC.md.
 
 // Step is one step of the daemon of an object.
 type Step struct {
@@ -24,7 +25,7 @@ type Step struct {
 	// set.
 	Events []sdk.DaemonEvent
 	Code   abi.Code
-	Result *abi.DaemonResult // nil if the guest did not return one
+	Result *contract.Result // nil if the guest did not return one
 	// Class, Reason and Message describe the failure of the step, as those of a [Run].
 	Class   abi.Class
 	Reason  string
@@ -43,7 +44,7 @@ type daemon struct {
 	failure *abi.EffectFailure // why it does not run; nil if it does, or has ended
 	ended   bool               // by itself
 	state   []byte
-	wait    abi.DaemonWait
+	wait    contract.Wait
 	due     time.Time // by wait.After; zero: never
 	input   string    // of the object that the last step was given
 	reads   []stepRead
@@ -55,7 +56,7 @@ func (d *daemon) running() bool { return d.failure == nil && !d.ended }
 // stepRead is a read of a step.
 type stepRead struct {
 	call    func(asHost, []byte) ([]byte, int64)
-	event   abi.DaemonEvent // if it is answered differently
+	event   contract.Event // if it is answered differently
 	message []byte
 	reply   []byte
 	code    int64
@@ -64,13 +65,13 @@ type stepRead struct {
 // Step makes one step of the daemon of the object with that name, if one is due: the first one of
 // an object that has the finalizer and matches the daemon's selector, the last one of an object
 // that is being deleted, gone or matches no longer, and any other when something has come that the
-// daemon waits for. A failed daemon is started again at once; a host waits until it runs the object
-// again. See [World.Reconcile] for the name.
+// daemon waits for. A failed daemon is started again at once; a host waits for the end of its backoff.
+// See [World.Reconcile] for the name.
 //
 // What the step signals is in the requests of the next runs, until one has ended well.
 func (w *World) Step(name string) *Step {
 	w.tb.Helper()
-	if w.controller.Daemon == nil {
+	if w.daemon() == nil {
 		w.tb.Fatalf("step %s: the controller has no daemon", name)
 	}
 	w.labelChildren()
@@ -85,6 +86,19 @@ func (w *World) Step(name string) *Step {
 	return w.stepDaemon(o)
 }
 
+// daemon returns what the controller asks for, nil if it asks for no daemons.
+func (w *World) daemon() *contract.Daemon {
+	section := w.controller.Section(contract.Name)
+	if section == nil {
+		return nil
+	}
+	d, err := contract.Decode(section)
+	if err != nil {
+		w.tb.Fatalf("controller %s: %s: %v", w.controller.Name, contract.Name, err)
+	}
+	return d
+}
+
 // primaryAt returns what the controller follows of an object, nil if it does not exist or is not
 // followed.
 func (w *World) primaryAt(at id) *object {
@@ -96,8 +110,12 @@ func (w *World) primaryAt(at id) *object {
 
 // wantsDaemon reports whether a primary is to have a daemon.
 func (w *World) wantsDaemon(o *object) bool {
-	labels, _ := parseSelector(w.controller.Daemon.LabelSelector) // [NewWith] has checked it
-	return !o.meta.Deleting() && labels.matches(o.meta.Labels)
+	d := w.daemon()
+	if d == nil || o.meta.Deleting() {
+		return false
+	}
+	labels, _ := parseSelector(d.LabelSelector) // [NewWith] has checked it
+	return labels.matches(o.meta.Labels)
 }
 
 // stepDaemon makes a step of a daemon, if one is due.
@@ -105,7 +123,7 @@ func (w *World) stepDaemon(o *object) *Step {
 	w.tb.Helper()
 	d := w.daemons[o.id]
 	given := w.withoutHandled(o)
-	events := []abi.DaemonEvent{abi.DaemonStart}
+	events := []contract.Event{contract.Start}
 	switch {
 	case d == nil || d.failure != nil:
 		d = &daemon{uid: o.meta.UID}
@@ -124,7 +142,7 @@ func (w *World) stepDaemon(o *object) *Step {
 	}
 	w.daemons[o.id] = d
 	if s.Class != abi.ClassNone {
-		*d = daemon{uid: d.uid, failure: newFailure(abi.VerbDaemon, o.id, s.Class, s.Reason, s.Message)}
+		*d = daemon{uid: d.uid, failure: newFailure(contract.Verb, o.id, s.Class, s.Reason, s.Message)}
 		return s
 	}
 	d.state, d.wait, d.ended, d.due = s.Result.State, s.Result.Wait, s.Result.End, time.Time{}
@@ -162,7 +180,7 @@ func (w *World) stopDaemon(at id) *Step {
 	if o != nil {
 		given = w.withoutHandled(o)
 	}
-	s, _ := w.step(d, given, []abi.DaemonEvent{abi.DaemonStop})
+	s, _ := w.step(d, given, []contract.Event{contract.Stop})
 	if o != nil && s.Class == abi.ClassNone {
 		w.key(o).addSignals(s.Result.Signals)
 	}
@@ -170,16 +188,16 @@ func (w *World) stopDaemon(at id) *Step {
 }
 
 // eventsOf returns why a step of a daemon that runs is due, nothing if none is.
-func (w *World) eventsOf(d *daemon, o *object) (events []abi.DaemonEvent) {
+func (w *World) eventsOf(d *daemon, o *object) (events []contract.Event) {
 	w.tb.Helper()
 	if d.wait.Object && d.input != inputOf(o) {
-		events = append(events, abi.DaemonObject)
+		events = append(events, contract.Object)
 	}
 	if d.wait.Reads {
 		events = append(events, w.changedReads(d, o)...)
 	}
 	if !d.due.IsZero() && !d.due.After(w.now) {
-		events = append(events, abi.DaemonTime)
+		events = append(events, contract.Time)
 	}
 	return events
 }
@@ -193,17 +211,17 @@ func inputOf(o *object) string {
 
 // changedReads repeats the reads of the last step and returns the events for those that are
 // answered differently now. A read that is not available is no change.
-func (w *World) changedReads(d *daemon, o *object) (events []abi.DaemonEvent) {
+func (w *World) changedReads(d *daemon, o *object) (events []contract.Event) {
 	w.tb.Helper()
 	again := asHost{&Run{tb: w.tb, world: w, primary: o, serial: d.serial}}
-	changed := map[abi.DaemonEvent]bool{}
+	changed := map[contract.Event]bool{}
 	for _, r := range d.reads {
 		reply, code := r.call(again, r.message)
 		if code != abi.CodeUnavailable && (code != r.code || !bytes.Equal(reply, r.reply)) {
 			changed[r.event] = true
 		}
 	}
-	for _, e := range []abi.DaemonEvent{abi.DaemonRead, abi.DaemonIndex} {
+	for _, e := range []contract.Event{contract.Read, contract.Index} {
 		if changed[e] {
 			events = append(events, e)
 		}
@@ -220,17 +238,17 @@ type stepHost struct {
 
 // Get is that of a run.
 func (h *stepHost) Get(message []byte) ([]byte, int64) {
-	return h.read(asHost.Get, abi.DaemonRead, message)
+	return h.read(asHost.Get, contract.Read, message)
 }
 
 // List is that of a run.
 func (h *stepHost) List(message []byte) ([]byte, int64) {
-	return h.read(asHost.List, abi.DaemonRead, message)
+	return h.read(asHost.List, contract.Read, message)
 }
 
 // IndexGet is that of a run.
 func (h *stepHost) IndexGet(message []byte) ([]byte, int64) {
-	return h.read(asHost.IndexGet, abi.DaemonIndex, message)
+	return h.read(asHost.IndexGet, contract.Index, message)
 }
 
 // HTTP is that of a run. It wakes no daemon.
@@ -241,7 +259,7 @@ func (h *stepHost) HTTP(message []byte) ([]byte, int64) {
 	return h.asHost.HTTP(message)
 }
 
-func (h *stepHost) read(call func(asHost, []byte) ([]byte, int64), event abi.DaemonEvent, message []byte) ([]byte, int64) {
+func (h *stepHost) read(call func(asHost, []byte) ([]byte, int64), event contract.Event, message []byte) ([]byte, int64) {
 	if h.last {
 		return nil, abi.CodeDenied
 	}
@@ -252,23 +270,23 @@ func (h *stepHost) read(call func(asHost, []byte) ([]byte, int64), event abi.Dae
 }
 
 // step makes a step of a daemon for an object.
-func (w *World) step(d *daemon, o *object, events []abi.DaemonEvent) (*Step, *stepHost) {
+func (w *World) step(d *daemon, o *object, events []contract.Event) (*Step, *stepHost) {
 	w.tb.Helper()
 	stepper, ok := w.runner.(Stepper)
 	if !ok {
 		w.tb.Fatalf("step: the runner of the test is no sdktest.Stepper")
 	}
 	w.serial++
-	q := &abi.DaemonRequest{
+	q := &contract.Request{
 		Controller: w.controller.Name, Object: o.raw, Events: events, State: d.state, Now: w.now, Config: w.config,
 	}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))
 	h := &stepHost{
 		asHost: asHost{&Run{tb: w.tb, world: w, primary: o, serial: w.serial}},
-		last:   slices.Contains(events, abi.DaemonStop),
+		last:   slices.Contains(events, contract.Stop),
 	}
 	s := &Step{Events: events, tb: w.tb}
-	s.decode(stepper.Daemon(abi.EncodeDaemonRequest(q), h))
+	s.decode(stepper.Daemon(contract.EncodeRequest(q), h))
 	s.Logs = h.Logs
 	return s, h
 }
@@ -279,7 +297,7 @@ func (s *Step) decode(code abi.Code, text []byte, err error) {
 		s.Class, s.Message = classOf(err), err.Error()
 		return
 	}
-	result, err := abi.DecodeDaemonResult(text)
+	result, err := contract.DecodeResult(text)
 	if err != nil {
 		s.Class, s.Reason, s.Message = abi.ClassABI, "InvalidResult", err.Error()
 		return
@@ -299,6 +317,7 @@ const maxSignals = 4 * abi.MaxSignals
 
 // addSignals keeps signals until a run that was given them has ended well.
 func (k *key) addSignals(given [][]byte) {
+	k.signalled = k.signalled || len(given) > 0
 	k.signals = append(k.signals, given...)
 	k.signals = k.signals[max(len(k.signals)-maxSignals, 0):]
 }

@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/sdk"
 )
 
 // stepping is a script with a daemon, whose steps the test has set.
 type stepping struct {
 	*script
-	step func(q *abi.DaemonRequest, host Host) (abi.Code, *abi.DaemonResult)
+	step func(q *contract.Request, host Host) (abi.Code, *contract.Result)
 	err  error
-	last *abi.DaemonRequest
+	last *contract.Request
 	keys []string // that the index pods gives to each object
 }
 
 func (s *stepping) Daemon(request []byte, host Host) (abi.Code, []byte, error) {
-	q, err := abi.DecodeDaemonRequest(request)
+	q, err := contract.DecodeRequest(request)
 	if err != nil || s.err != nil {
 		return 0, nil, errors.Join(err, s.err)
 	}
 	s.last = q
 	code, result := s.step(q, host)
-	return code, abi.EncodeDaemonResult(result), nil
+	return code, contract.EncodeResult(result), nil
 }
 
 func (s *stepping) Index([]byte) (abi.Code, []byte, error) {
@@ -40,15 +41,20 @@ func (s *stepping) Index([]byte) (abi.Code, []byte, error) {
 }
 
 // returns sets the result of all steps.
-func (s *stepping) returns(result *abi.DaemonResult) {
-	s.step = func(*abi.DaemonRequest, Host) (abi.Code, *abi.DaemonResult) { return abi.CodeOK, result }
+func (s *stepping) returns(result *contract.Result) {
+	s.step = func(*contract.Request, Host) (abi.Code, *contract.Result) { return abi.CodeOK, result }
 }
 
 // fails makes all steps fail.
 func (s *stepping) fails(code abi.Code, reason string) {
-	s.step = func(*abi.DaemonRequest, Host) (abi.Code, *abi.DaemonResult) {
-		return code, &abi.DaemonResult{Error: &abi.Failure{Reason: reason, Message: "no luck"}}
+	s.step = func(*contract.Request, Host) (abi.Code, *contract.Result) {
+		return code, &contract.Result{Error: &abi.Failure{Reason: reason, Message: "no luck"}}
 	}
+}
+
+// has sets the daemon of the controller.
+func (s *stepping) has(d *contract.Daemon) {
+	s.controller.Sections = []abi.Section{{Name: contract.Name, Value: contract.Encode(d)}}
 }
 
 // daemonWorld returns a world with one object, for a controller with a daemon of what has no label
@@ -56,10 +62,10 @@ func (s *stepping) fails(code abi.Code, reason string) {
 func daemonWorld(tb testing.TB) (*World, *stepping) {
 	tb.Helper()
 	s := &stepping{script: newScript()}
-	s.features = []string{abi.FeatureDaemons, abi.FeatureIndexes}
-	s.controller.Daemon = &abi.Daemon{LabelSelector: "!off"}
+	s.features = []string{abi.FeatureIndexes}
+	s.has(&contract.Daemon{LabelSelector: "!off"})
 	s.controller.Indexes = []abi.Index{{Name: "pods", Kind: child}}
-	s.returns(&abi.DaemonResult{})
+	s.returns(&contract.Result{})
 	w := NewWith(tb, s)
 	w.createOne()
 	w.Step("ns/one").ExpectNoStep()
@@ -69,7 +75,7 @@ func daemonWorld(tb testing.TB) (*World, *stepping) {
 
 func TestADaemonBeginsWhenItsObjectHasTheFinalizer(t *testing.T) {
 	w, s := daemonWorld(t)
-	s.returns(&abi.DaemonResult{State: []byte(`{"a":1}`)})
+	s.returns(&contract.Result{State: []byte(`{"a":1}`)})
 	w.Step("ns/one").ExpectEvents(sdk.DaemonStart).ExpectSuccess().ExpectSignals()
 	if s.last.State != nil || s.last.Controller != "ctl" || !s.last.Now.Equal(w.Now()) || s.last.Seed == [32]byte{} {
 		t.Errorf("the request is %+v", s.last)
@@ -84,11 +90,11 @@ func TestADaemonIsWokenByWhatItWaitsFor(t *testing.T) {
 	w, s := daemonWorld(t)
 	s.keys = []string{"one"}
 	w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
-	all := abi.DaemonWait{After: 60_000, Object: true, Reads: true}
-	s.step = func(_ *abi.DaemonRequest, host Host) (abi.Code, *abi.DaemonResult) {
+	all := contract.Wait{After: 60_000, Object: true, Reads: true}
+	s.step = func(_ *contract.Request, host Host) (abi.Code, *contract.Result) {
 		host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref("ns", "c")}))
 		host.IndexGet(abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: "pods", Key: "one"}))
-		return abi.CodeOK, &abi.DaemonResult{Wait: all, State: []byte(`1`)}
+		return abi.CodeOK, &contract.Result{Wait: all, State: []byte(`1`)}
 	}
 	if next := w.Step("ns/one").ExpectSuccess().Next; next != time.Minute {
 		t.Errorf("the next step is due after %s", next)
@@ -140,7 +146,7 @@ func TestADaemonIsNotWokenByPagesThatHaveNotChanged(t *testing.T) {
 	for i := range 5 {
 		w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c%d"}}`, i))
 	}
-	s.step = func(_ *abi.DaemonRequest, host Host) (abi.Code, *abi.DaemonResult) {
+	s.step = func(_ *contract.Request, host Host) (abi.Code, *contract.Result) {
 		call := &abi.ListCall{APIVersion: "v1", Kind: "Child", Limit: 2}
 		for {
 			text, _ := host.List(abi.EncodeListCall(call))
@@ -149,7 +155,7 @@ func TestADaemonIsNotWokenByPagesThatHaveNotChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			if call.Continue = reply.Continue; call.Continue == "" {
-				return abi.CodeOK, &abi.DaemonResult{Wait: abi.DaemonWait{Reads: true}}
+				return abi.CodeOK, &contract.Result{Wait: contract.Wait{Reads: true}}
 			}
 		}
 	}
@@ -160,12 +166,12 @@ func TestADaemonIsNotWokenByPagesThatHaveNotChanged(t *testing.T) {
 }
 
 func TestADaemonIsStoppedWithItsObject(t *testing.T) {
-	denied := func(_ *abi.DaemonRequest, host Host) (abi.Code, *abi.DaemonResult) {
+	denied := func(_ *contract.Request, host Host) (abi.Code, *contract.Result) {
 		host.Log(abi.LogInfo, []byte(`{"message":"ends"}`))
 		if _, code := host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref("ns", "c")})); code != abi.CodeDenied {
 			t.Errorf("a read in the last step returns %d", code)
 		}
-		return abi.CodeOK, &abi.DaemonResult{Signals: [][]byte{[]byte(`"bye"`)}}
+		return abi.CodeOK, &contract.Result{Signals: [][]byte{[]byte(`"bye"`)}}
 	}
 	for name, c := range map[string]struct {
 		leave func(*World)
@@ -204,7 +210,7 @@ func TestARunOfADeletionStopsTheDaemonFirst(t *testing.T) {
 	w, s := daemonWorld(t)
 	w.Step("ns/one").ExpectSuccess()
 	w.Delete(theOne)
-	s.returns(&abi.DaemonResult{Signals: [][]byte{[]byte(`1`)}})
+	s.returns(&contract.Result{Signals: [][]byte{[]byte(`1`)}})
 	r := w.Reconcile("ns/one").ExpectWrites("release")
 	if r.LastStep == nil || len(s.request.Signals) != 1 {
 		t.Fatalf("the last step is %v, and the signals of the request are %q", r.LastStep, s.request.Signals)
@@ -215,7 +221,7 @@ func TestARunOfADeletionStopsTheDaemonFirst(t *testing.T) {
 
 func TestADaemonThatHasEndedMakesNoStep(t *testing.T) {
 	w, s := daemonWorld(t)
-	s.returns(&abi.DaemonResult{End: true, Signals: [][]byte{[]byte(`1`)}, Wait: abi.DaemonWait{After: 1, Object: true}})
+	s.returns(&contract.Result{End: true, Signals: [][]byte{[]byte(`1`)}, Wait: contract.Wait{After: 1, Object: true}})
 	w.Step("ns/one").ExpectEvents(sdk.DaemonStart).ExpectSignals("1")
 	w.Change(theOne, `{"spec":{"a":2}}`)
 	w.Advance(time.Hour)
@@ -229,17 +235,17 @@ func TestADaemonThatHasEndedMakesNoStep(t *testing.T) {
 
 func TestAFailedDaemonFailsTheRunAndIsStartedAgain(t *testing.T) {
 	w, s := daemonWorld(t)
-	s.returns(&abi.DaemonResult{State: []byte(`1`), Wait: abi.DaemonWait{Object: true}})
+	s.returns(&contract.Result{State: []byte(`1`), Wait: contract.Wait{Object: true}})
 	w.Step("ns/one").ExpectSuccess()
 	w.Change(theOne, `{"spec":{"a":2}}`)
 	s.fails(abi.CodeStalled, "Wrong")
 	w.Step("ns/one").ExpectEvents(sdk.DaemonObject).ExpectFailure(abi.ClassStalled, "Wrong").ExpectSignals()
 	w.Reconcile("ns/one").ExpectStalled("Wrong")
 	w.Reconcile("ns/one").ExpectStalled("Wrong")
-	if f := s.request.Previous.Failures; len(f) != 1 || f[0].Verb != abi.VerbDaemon || f[0].Message != "no luck" {
+	if f := s.request.Previous.Failures; len(f) != 1 || f[0].Verb != contract.Verb || f[0].Message != "no luck" {
 		t.Errorf("the failures are %+v", f)
 	}
-	s.returns(&abi.DaemonResult{})
+	s.returns(&contract.Result{})
 	w.Step("ns/one").ExpectEvents(sdk.DaemonStart).ExpectSuccess()
 	if s.last.State != nil {
 		t.Errorf("it begins with state %s", s.last.State)
@@ -258,13 +264,13 @@ func TestWaysInWhichAStepFails(t *testing.T) {
 		"trap":    {func(s *stepping) { s.err = errors.New("unreachable") }, abi.ClassPanic, ""},
 		"too many signals": {
 			func(s *stepping) {
-				s.returns(&abi.DaemonResult{Signals: slices.Repeat([][]byte{[]byte(`1`)}, abi.MaxSignals+1)})
+				s.returns(&contract.Result{Signals: slices.Repeat([][]byte{[]byte(`1`)}, abi.MaxSignals+1)})
 			},
 			abi.ClassABI, "InvalidResult",
 		},
 		"large state": {
 			func(s *stepping) {
-				s.returns(&abi.DaemonResult{State: []byte(`"` + strings.Repeat("x", abi.MaxDaemonState) + `"`)})
+				s.returns(&contract.Result{State: []byte(`"` + strings.Repeat("x", contract.MaxState) + `"`)})
 			},
 			abi.ClassABI, "InvalidResult",
 		},
@@ -281,11 +287,11 @@ func TestWaysInWhichAStepFails(t *testing.T) {
 // A read that is not available is no failure of the daemon: the step is made again.
 func TestAStepWithAReadThatIsNotAvailableIsMadeAgain(t *testing.T) {
 	w, s := daemonWorld(t)
-	s.step = func(_ *abi.DaemonRequest, host Host) (abi.Code, *abi.DaemonResult) {
+	s.step = func(_ *contract.Request, host Host) (abi.Code, *contract.Result) {
 		if _, code := host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref("ns", "c")})); code == abi.CodeUnavailable {
-			return abi.CodeRetry, &abi.DaemonResult{}
+			return abi.CodeRetry, &contract.Result{}
 		}
-		return abi.CodeOK, &abi.DaemonResult{}
+		return abi.CodeOK, &contract.Result{}
 	}
 	w.FailReads(child, abi.CodeUnavailable)
 	w.Step("ns/one").ExpectEvents(sdk.DaemonStart).ExpectFailure(abi.ClassRetry, "Unavailable")
@@ -298,7 +304,7 @@ func TestSignalsStayUntilARunHasEndedWell(t *testing.T) {
 	w, s := daemonWorld(t)
 	signal := func(value string) {
 		t.Helper()
-		s.returns(&abi.DaemonResult{Signals: [][]byte{[]byte(value)}, Wait: abi.DaemonWait{After: 1}})
+		s.returns(&contract.Result{Signals: [][]byte{[]byte(value)}, Wait: contract.Wait{After: 1}})
 		w.Advance(time.Second)
 		w.Step("ns/one").ExpectSuccess().ExpectSignals(value)
 	}
@@ -308,7 +314,7 @@ func TestSignalsStayUntilARunHasEndedWell(t *testing.T) {
 		if got := fmt.Sprintf("%s", s.request.Signals); got != want {
 			t.Errorf("the signals are %s, expected %s", got, want)
 		}
-		if named := slices.Contains(s.request.Reasons, abi.ReasonDaemon); named != (want != "[]") {
+		if named := slices.Contains(s.request.Reasons, abi.ReasonSignal); named != (want != "[]") {
 			t.Errorf("the reasons are %q", s.request.Reasons)
 		}
 	}
@@ -351,7 +357,7 @@ func TestUnmetExpectationOfAStepFailsTest(t *testing.T) {
 
 		"no daemon":    func(w *World, _ *stepping) { w, _ = scripted(w.tb); w.Step("ns/one") },
 		"other runner": func(w *World, s *stepping) { w.runner = s.script; w.Step("ns/one") },
-		"bad selector": func(w *World, s *stepping) { s.controller.Daemon.LabelSelector = "a b"; NewWith(w.tb, s) },
+		"bad selector": func(w *World, s *stepping) { s.has(&contract.Daemon{LabelSelector: "a b"}); NewWith(w.tb, s) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tb := &recorder{TB: t}

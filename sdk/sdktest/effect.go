@@ -132,7 +132,7 @@ func (r *Run) current() *object {
 // nothing that a cleanup may have to undo.
 func (r *Run) addFinalizer() *abi.EffectFailure {
 	o, name := r.current(), r.world.finalizer()
-	changes := r.world.controller.Daemon != nil || len(r.Result.Patch)+len(r.Result.Release)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
+	changes := r.world.wantsDaemon(r.primary) || len(r.Result.Patch)+len(r.Result.Release)+len(r.Result.Apply)+len(r.Result.Delete)+len(r.Result.Status) > 0
 	if !changes || o == nil || !r.world.controller.Finalizer || o.meta.Deleting() || slices.Contains(o.meta.Finalizers, name) {
 		return nil
 	}

@@ -29,9 +29,7 @@ func (w *World) Receive(event any) (names []string) {
 		if o = o.in(w.scopes[:1]); o == nil || !w.isFor(text, o) {
 			continue
 		}
-		k := w.key(o)
-		k.signalled = true
-		k.addSignals([][]byte{text})
+		w.key(o).addSignals([][]byte{text})
 		names = append(names, strings.TrimPrefix(o.namespace+"/"+o.name, "/"))
 	}
 	return names

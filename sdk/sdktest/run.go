@@ -34,8 +34,8 @@ type Indexer interface {
 
 // Stepper is implemented by a [Runner] of plugins with daemons.
 type Stepper interface {
-	// Daemon makes a step for the text of an [abi.DaemonRequest], and returns the text of an
-	// [abi.DaemonResult]. Its errors are those of Reconcile.
+	// Daemon makes a step for the text of a request of package abi/daemon, and returns the text of a
+	// result of that. Its errors are those of Reconcile.
 	Daemon(request []byte, host Host) (abi.Code, []byte, error)
 }
 

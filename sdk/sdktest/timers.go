@@ -47,8 +47,5 @@ func (r *Run) reasons(k *key) []abi.Reason {
 	if k.signalled {
 		all = append(all, abi.ReasonSignal)
 	}
-	if len(k.signals) > 0 && r.world.controller.Daemon != nil {
-		all = append(all, abi.ReasonDaemon)
-	}
 	return all
 }

@@ -61,7 +61,7 @@ type key struct {
 	memo      []byte
 	timers    *schedule.Timers // nil before the first run, and without timers
 	signals   [][]byte         // of the daemon, of scans and of events, for the next run
-	signalled bool             // a scan or an event has made it due
+	signalled bool             // signals, or a scan without one, have made it due
 	changes
 }
 
@@ -118,7 +118,7 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		entries: map[indexed]indexEntries{}, daemons: map[id]*daemon{}, intents: abi.MaxIntents,
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
-	if d := w.controller.Daemon; d != nil {
+	if d := w.daemon(); d != nil {
 		if _, err := parseSelector(d.LabelSelector); err != nil {
 			tb.Fatalf("controller %s has a daemon: %v", w.controller.Name, err)
 		}

@@ -29,7 +29,6 @@ type Controller struct {
 	For     Scope
 	Owns    []Scope            // in the order of the manifest
 	Watches []Scope            // in the order of the manifest
-	Daemon  Scope              // objects of the primary kind that have a daemon, if the controller has any
 	Reads   map[abi.Kind]Reads // of all entries, also those of the manifest's reads
 }
 
@@ -119,12 +118,6 @@ func ofController(m *abi.Manifest, c *abi.Controller, namespaces []string) (out 
 	}
 	if out.For, err = add(c.For, false); err != nil {
 		return out, err
-	}
-	if c.Daemon != nil {
-		with := abi.Followed{Kind: c.For.Kind, Selector: abi.Selector{LabelSelector: c.Daemon.LabelSelector}}
-		if out.Daemon, err = Of(with); err != nil {
-			return out, fmt.Errorf("daemon: %w", err)
-		}
 	}
 	for _, w := range c.Owns {
 		s, err := add(w, true)

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -25,21 +26,39 @@ import (
 // policyTable has the fields of a policy, and configTable those of the configuration, and after them those of
 // the capabilities.
 func policyTable(t *testing.T) string {
-	return tableWithSections(t, "Policy", func(s config.Section) bool { return s.New != nil })
+	return table(fieldHeader, rowsWithSections(t, "Policy", func(s config.Section) bool { return s.New != nil }))
 }
 
 func configTable(t *testing.T) string {
-	return tableWithSections(t, "Config", func(s config.Section) bool { return s.Config != nil })
+	rows := rowsWithSections(t, "Config", func(s config.Section) bool { return s.Config != nil })
+	for _, name := range slices.Sorted(maps.Keys(boundedSections())) {
+		rows = append(rows, []string{code(name), "[" + name + "](#" + strings.ToLower(name) + ")", "", "", "The defaults of this field of policies, and the most that they may have"})
+	}
+	return table(fieldHeader, rows)
 }
 
-func tableWithSections(t *testing.T, typeName string, has func(config.Section) bool) string {
+func rowsWithSections(t *testing.T, typeName string, has func(config.Section) bool) [][]string {
 	rows := fieldRows(t, "host/config", typeName, "")
 	for _, s := range standard.Capabilities().Sections() {
 		if has(s) {
 			rows = append(rows, []string{code(s.Name), "[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", "", "", "Of the [capability](#" + strings.ToLower(s.Name) + ")"})
 		}
 	}
-	return table(fieldHeader, rows)
+	return rows
+}
+
+// boundedSections returns the sections that are in the configuration, too, with their defaults.
+func boundedSections() map[string]config.Bounded {
+	all := map[string]config.Bounded{}
+	for _, s := range standard.Capabilities().Sections() {
+		if s.New == nil {
+			continue
+		}
+		if value, ok := s.New().(config.Bounded); ok {
+			all[s.Name] = value
+		}
+	}
+	return all
 }
 
 var fieldHeader = []string{"field", "type", "default", "range", ""}
@@ -160,6 +179,9 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB", "metrics.secure"}, path) {
 		return "see there"
 	}
+	if section, name, _ := strings.Cut(path, "."); name != "" && boundedSections()[section] != nil {
+		return code(fmt.Sprint(fieldNamed(t, reflect.ValueOf(boundedSections()[section]).Elem(), name).Interface()))
+	}
 	c := config.Config{Sections: standard.Capabilities().Sections()}.WithDefaults()
 	value := reflect.ValueOf(c)
 	section, name, _ := strings.Cut(path, ".")
@@ -215,6 +237,10 @@ func numberRanges(t *testing.T) map[string]string {
 	setNumbers(reflect.ValueOf(&invalid).Elem())
 	for _, s := range invalid.Values {
 		setNumbers(reflect.ValueOf(s).Elem())
+	}
+	for name, section := range boundedSections() {
+		setNumbers(reflect.ValueOf(section).Elem())
+		invalid.Sections = append(invalid.Sections, config.Section{Name: name, New: func() config.PolicySection { return section }})
 	}
 	ranges := map[string]string{}
 	for line := range strings.Lines(fmt.Sprint(invalid.Validate())) {

@@ -44,6 +44,7 @@ var (
 		"policy":          policyTable,
 		"entry":           func(t *testing.T) string { return fieldTable(t, "host/rights", "Entry", "") },
 		"http":            func(t *testing.T) string { return fieldTable(t, "host/egress", "Entry", "") },
+		"daemon":          func(t *testing.T) string { return fieldTable(t, "host/with/daemon", "Policy", "daemon.") },
 		"cloudevents":     func(t *testing.T) string { return fieldTable(t, "host/with/cloudevents", "Settings", "") },
 		"sink":            func(t *testing.T) string { return fieldTable(t, "host/with/cloudevents", "Sink", "") },
 		"metrics":         metricTable,

@@ -116,7 +116,7 @@ const (
 	conformanceObjects = 20
 	conformanceGrid    = 50 * time.Millisecond // from one edit to the next
 	loadGrid           = time.Second           // from one load to the next
-	allowEverything    = `allow: [{groups: ["*"], kinds: ["*"], verbs: ["*"], namespaces: ["*"]}]` + "\ndaemons: true\n"
+	allowEverything    = `allow: [{groups: ["*"], kinds: ["*"], verbs: ["*"], namespaces: ["*"]}]` + "\ndaemon: {}\n"
 )
 
 func containerSeconds(b *testing.B) time.Duration {

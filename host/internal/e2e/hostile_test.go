@@ -130,9 +130,9 @@ func TestHostileGuestsFailAlone(t *testing.T) {
 	}
 	installHostile(t, d, hostileRuns, `
 limits: {timeout: TIMEOUT, memoryMiB: 17}
-daemons: true
+daemon: {}
 allow: [{groups: [thole.dev], kinds: [KIND], verbs: [get, list, watch], namespaces: ['*']}]`)
-	d.installPolicy("daemon-loop", "daemons: true") // its fuel ends a step long before the default of 10 s
+	d.installPolicy("daemon-loop", "daemon: {}") // its fuel ends a step long before the default of 10 s
 	for i := range hostileRuns {
 		create(t, hostileResource(i), hostileKind(i), ns, "one", nil)
 	}

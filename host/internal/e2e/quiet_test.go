@@ -27,7 +27,7 @@ func TestTimersAndDaemonsAreCountedAndNotLogged(t *testing.T) {
 		installCRD(t, scenarioData+name+"/crd.yaml")
 		d.install(name, wasmbuild.Build(t, wasmbuild.TinyGo, scenarioData+name))
 	}
-	d.installPolicy("pulse", "daemons: true\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch, create, patch, delete]}]")
+	d.installPolicy("pulse", "daemon: {}\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch, create, patch, delete]}]")
 	p := start(t, d, ns, allowAll)
 	p.awaitRunning("clock", 1)
 	p.awaitRunning("pulse", 1)
@@ -62,7 +62,7 @@ func TestTimersAndDaemonsAreCountedAndNotLogged(t *testing.T) {
 
 	t.Run("a daemon", func(t *testing.T) {
 		steps := func() float64 {
-			return p.Metrics().Sum("thole_daemon_steps_total", "controller", "pulse/pulse", "result", "success")
+			return p.Metrics().Sum("thole_daemon_steps_total", "controller", "pulse", "result", "success")
 		}
 		runs := func() float64 {
 			return p.Metrics().Sum("controller_runtime_reconcile_total", "controller", "pulse/pulse")

@@ -5,6 +5,7 @@ package standard
 import (
 	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/host/with/cloudevents"
+	"github.com/thole-dev/thole/host/with/daemon"
 	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/podevents"
 	"github.com/thole-dev/thole/host/with/scans"
@@ -18,6 +19,7 @@ func Capabilities() with.List {
 		timers.Capability(),
 		scans.Capability(),
 		gauges.Capability(),
+		daemon.Capability(),
 		cloudevents.Capability(),
 		traces.Capability(),
 		podevents.Capability(),

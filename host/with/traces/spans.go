@@ -65,19 +65,26 @@ func (t *tracer) observe(event events.Event) {
 	case events.RunEnded:
 		span := t.beginRun("reconcile", e.Run, e.Since, e.Resumed)
 		span.SetAttributes(attribute.String("thole.result", e.Result), attribute.Int("thole.attempt", e.Attempt), attribute.Int("thole.writes", e.Writes))
-		if f := e.Failure; f.Class != abi.ClassNone {
-			span.SetAttributes(attribute.String("error.type", string(f.Class)))
-			span.SetStatus(codes.Error, f.Reason)
-		}
+		failed(span, e.Failure)
 		end(span, e.Since, e.Duration)
 	case events.RunPostponed:
 		span := t.beginRun("reconcile", e.Run, e.Since, e.Resumed)
 		span.SetAttributes(attribute.String("thole.result", string(outcome.MetricRequeueAfter)))
 		end(span, e.Since, e.Duration)
-	case events.DaemonStepped:
-		end(t.beginRun("daemon", e.Run, e.Since, false), e.Since, e.Duration)
+	case events.TurnEnded:
+		span := t.beginRun(e.What, e.Run, e.Since, false)
+		failed(span, e.Failure)
+		end(span, e.Since, e.Duration)
 	case events.RequestEnded:
 		t.request(e)
+	}
+}
+
+// failed states in a span why a run or a turn has failed, if it has.
+func failed(span trace.Span, f events.Failure) {
+	if f.Class != abi.ClassNone {
+		span.SetAttributes(attribute.String("error.type", string(f.Class)))
+		span.SetStatus(codes.Error, f.Reason)
 	}
 }
 

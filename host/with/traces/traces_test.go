@@ -128,7 +128,8 @@ func TestSpanStatesWhatBecameOfTheRun(t *testing.T) {
 			"reconcile thole.result=error thole.attempt=1 thole.writes=0 error.type=panic Error Panicked",
 		},
 		{events.RunPostponed{Run: aRun, Since: since, Duration: 9}, "reconcile thole.result=requeue_after Unset "},
-		{events.DaemonStepped{Run: aRun, Since: since, Duration: 9}, "daemon Unset "},
+		{events.TurnEnded{Run: aRun, Since: since, Duration: 9, What: "scan"}, "scan Unset "},
+		{events.TurnEnded{Run: aRun, Since: since, Duration: 9, What: "scan", Failure: events.Failure{Class: abi.ClassRetry, Reason: "NoSite"}}, "scan error.type=retry Error NoSite"},
 	} {
 		s := recorded(test.event)[0]
 		got := s.Name()

@@ -113,45 +113,6 @@ func giveKeys(request []byte) (*abi.IndexResult, error) {
 	return nil, errors.New("the plugin has no index " + strconv.Quote(q.Index))
 }
 
-// Daemon is the daemon of a controller, with the author's types erased.
-type Daemon struct {
-	Controller string // its name
-	// Step makes a step. An error is part of the result.
-	Step func(Host, *abi.DaemonRequest) (abi.Code, *abi.DaemonResult)
-	// Warm encodes and decodes the zero value of the state; see [Warm].
-	Warm func() error
-}
-
-var daemons []*Daemon
-
-// AddDaemon adds the daemon of a controller. A plugin that does not call it does not contain the
-// code of daemons.
-func AddDaemon(d *Daemon) {
-	daemons = append(daemons, d)
-	exportDaemon()
-}
-
-// Step makes a step of a daemon for the text of an [abi.DaemonRequest] and returns the text of an
-// [abi.DaemonResult].
-func Step(h Host, request []byte) (abi.Code, []byte) {
-	q, err := abi.DecodeDaemonRequest(request)
-	if err != nil {
-		return badStep("read request: " + err.Error())
-	}
-	for _, d := range daemons {
-		if d.Controller == q.Controller {
-			code, result := d.Step(h, q)
-			return code, abi.EncodeDaemonResult(result)
-		}
-	}
-	return badStep("the plugin has no daemon for controller " + strconv.Quote(q.Controller))
-}
-
-// badStep is [badRequest] for a step.
-func badStep(message string) (abi.Code, []byte) {
-	return abi.CodeRetry, abi.EncodeDaemonResult(&abi.DaemonResult{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
-}
-
 // Register adds a controller. It panics if there is one of that name.
 func Register(c *Controller) {
 	if Find(c.Manifest.Name) != nil {

@@ -109,20 +109,11 @@ func index(length int32) int32 {
 var onDaemon func(length int32) int32
 
 func exportDaemon() {
-	onDaemon = func(length int32) int32 {
-		code, result := Step(Host{}, read(int(length)))
-		write(result)
-		return int32(code)
-	}
+	onDaemon = func(length int32) int32 { return reply(Step(Host{}, read(int(length)))) }
 }
 
 //go:wasmexport daemon
-func daemon(length int32) int32 {
-	if onDaemon == nil {
-		return int32(abi.CodeStalled) // the manifest has no daemon, so that it is never called
-	}
-	return onDaemon(length)
-}
+func step(length int32) int32 { return callIf(onDaemon, length) }
 
 // onScan scans. It is set by exportScan, for the same reason as onIndex.
 var onScan func(length int32) int32

@@ -3,6 +3,7 @@ package wasmtest
 import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/cloudevents"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/timers"
@@ -16,5 +17,6 @@ func capabilities() []sandbox.Capability {
 		{Name: timers.Name, Check: timers.Check},
 		{Name: gauges.Name, Check: gauges.Check},
 		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export, Denied: []string{abi.ImportHTTP}}}},
+		{Name: daemon.Name, Check: daemon.Check, Exports: []sandbox.Export{{Name: daemon.Export}}},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -76,7 +77,7 @@ func TestCompiledDaemonFailsAndEnds(t *testing.T) {
 
 // A plugin without daemons refuses a step: the manifest has none, so that a host never asks.
 func TestStepOfAPluginWithoutDaemonsIsRefused(t *testing.T) {
-	back, err := wasmtest.Load(t, "bare", build(t, bareDir)).Daemon(t.Context(), call("bare", "{}"))
+	back, err := wasmtest.Load(t, "bare", build(t, bareDir)).Call(t.Context(), daemon.Export, call("bare", "{}"))
 	if err != nil || back.Code != abi.CodeStalled || len(back.Output) > 0 {
 		t.Errorf("it returns %d %s, %v", back.Code, back.Output, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/internal/repository"
 	"github.com/thole-dev/thole/internal/wasmbuild"
@@ -163,7 +164,7 @@ func (s *script) ran(r *sdktest.Run) {
 // step makes a step of the daemon of default/it.
 func (s *script) step() {
 	step := s.Step("default/it").ExpectSuccess()
-	s.note("%q %s %v", step.Events, abi.EncodeDaemonResult(step.Result), step.Logs)
+	s.note("%q %s %v", step.Events, daemon.EncodeResult(step.Result), step.Logs)
 }
 
 func (s *script) scan(name string) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -96,11 +97,11 @@ func (r runner) Reconcile(request []byte, host sdktest.Host) (abi.Code, []byte, 
 }
 
 func (r runner) Daemon(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
-	q, err := abi.DecodeDaemonRequest(request)
+	q, err := daemon.DecodeRequest(request)
 	if err != nil {
 		return 0, nil, err
 	}
-	back, err := r.guest.Daemon(r.ctx, sandbox.Call{
+	back, err := r.guest.Call(r.ctx, daemon.Export, sandbox.Call{
 		Request: [][]byte{request}, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed, Host: calls{host},
 	})
 	return back.Code, back.Output, err
