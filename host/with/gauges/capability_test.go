@@ -30,7 +30,7 @@ func (l *labs) MayWrite() bool { return l.leads }
 
 func (l *labs) CountBy(field fieldpath.Path) objects.Counts {
 	l.counted++
-	time.Sleep(l.takes)
+	time.Sleep(l.takes) // fake time
 	return objects.Counts{ByValue: map[string]int{field.String(): l.byField[field.String()]}}
 }
 
@@ -119,7 +119,7 @@ func TestCountingTakesASmallPartOfTheTime(t *testing.T) {
 		if l.counted != 1 {
 			t.Errorf("counted %d times", l.counted)
 		}
-		time.Sleep(pause * l.takes)
+		time.Sleep(pause * l.takes) // fake time
 		series()
 		if l.counted != 2 {
 			t.Errorf("counted %d times after a pause", l.counted)
