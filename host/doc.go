@@ -58,7 +58,8 @@
 //     Capability().New(env).Plugin("p").
 //     What only has to know what happens needs no hook: Observe receives the events of the host. host/with/traces
 //     is an example.
-//     Calls of the guest for no object are turns (dispatch.Turn): the core makes them, and makes the objects due
+//     Calls of the guest for an object beside its runs are turns (dispatch.ObjectTurns), as in host/with/daemon.
+//     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due
 //     that they find. host/with/scans is an example.
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
 //     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose

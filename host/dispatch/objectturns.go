@@ -440,7 +440,6 @@ func (c *Controller) stopTurn(ctx context.Context, t *objectTurn) {
 	case <-ctx.Done():
 	}
 	made, call := c.takeTurn(t)
-	c.Queue.Forget(t.key)
 	if call == nil {
 		return
 	}
@@ -480,7 +479,8 @@ func (c *Controller) takeTurn(t *objectTurn) (made turn, call *TurnCall) {
 	if c.objectTurns[t.key] != t {
 		return made, nil
 	}
-	c.Cache.Forget(t.key) // with mu held: the next turn of the key must not have read yet
+	c.Cache.Forget(t.key) // with mu held, as below: the next turn of the key must not have begun yet
+	c.Queue.Forget(t.key)
 	delete(c.objectTurns, t.key)
 	return made, t.Stop(last)
 }
