@@ -47,13 +47,6 @@ func (c *Controller) newCall(revision *Revision, key object.Key, given *object.O
 	return g
 }
 
-// sibling returns another call that is made for the same reason, with reads of its own.
-func (g *guestCall) sibling(reads Reads) *guestCall {
-	return &guestCall{
-		c: g.c, revision: g.revision, key: g.key, given: g.given, id: g.id, seed: g.seed, start: g.start, hold: g.hold, reads: reads,
-	}
-}
-
 // sandboxCall returns what the sandbox is asked to do. For namespace see [sandbox.Call].
 func (g *guestCall) sandboxCall(request [][]byte, namespace string, deadline time.Duration) sandbox.Call {
 	return sandbox.Call{Request: request, Namespace: namespace, Now: g.start, Seed: g.seed, Deadline: deadline, Host: g}

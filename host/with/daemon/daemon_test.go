@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -376,7 +377,7 @@ func TestAStateThatIsTooLargeIsAFailure(t *testing.T) {
 	withDaemon(t, func(w *world) {
 		w.begin()
 		_, _, err := w.d.Decode(contract.EncodeResult(&contract.Result{State: fmt.Appendf(nil, "%q", strings.Repeat("x", 1<<10))}))
-		refused, ok := err.(*dispatch.ResultError)
+		refused, ok := errors.AsType[*dispatch.ResultError](err)
 		if !ok || refused.Reason != "DaemonStateTooLarge" || !strings.Contains(refused.Message, "1026 bytes, and the limit is 1024") {
 			t.Errorf("error %+v", err)
 		}
