@@ -84,8 +84,7 @@ type Host struct {
 // New checks the configuration and makes the stages. Nothing runs yet, and
 // nothing is left behind if it fails.
 func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err error) {
-	c.Sections = env.Capabilities.Sections()
-	c = c.WithDefaults()
+	c = c.WithSections(env.Capabilities.Sections()).WithDefaults()
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

@@ -2,16 +2,21 @@ package host
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/with"
 )
 
 // That is no failure of the host.
@@ -50,5 +55,44 @@ func TestConfiguredProbationReachesTheCatalog(t *testing.T) {
 		if err := h.Run(ended); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// weight is a section of policies that the configuration bounds.
+type weight struct {
+	Grams int `json:"grams,omitempty"`
+}
+
+func (*weight) Problems(*field.Path, string, config.Allow) []error { return nil }
+
+func (*weight) Hosts() egress.Entries { return nil }
+
+func (w *weight) Numbers(at *field.Path) []config.Number {
+	return []config.Number{config.NumberOf(at.Child("grams"), &w.Grams, 1, 100)}
+}
+
+func TestTheFileOfAHostBoundsTheSectionsOfPolicies(t *testing.T) {
+	capabilities := with.List{{Name: "weight", Policy: func() config.PolicySection { return &weight{Grams: 5} }}}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("weight: {grams: 4}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Read(file, capabilities.Sections()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Plugins, c.CacheDir, c.Listen = t.TempDir(), t.TempDir(), "127.0.0.1:0"
+	h, err := New(t.Context(), c, Environment{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: hclog.NewNullLogger(), Capabilities: capabilities})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.config.ReadPolicy("p", []byte("apiVersion: thole.dev/v1alpha1\nweight: {grams: 5}"))
+	if err == nil || !strings.Contains(err.Error(), "must be at most 4, the host's limit") {
+		t.Errorf("a policy may have more than the file: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := h.Run(ended); err != nil {
+		t.Error(err)
 	}
 }

@@ -54,6 +54,13 @@ type Bounded interface {
 	Numbers(at *field.Path) []Number
 }
 
+// WithSections returns the configuration with the sections of a program, which have the bounds of those that it
+// has.
+func (c Config) WithSections(all []Section) Config {
+	c.Sections = withBounds(all, c.bounds())
+	return c
+}
+
 // isBounded reports whether the section implements [Bounded].
 func (s Section) isBounded() bool {
 	if s.New == nil {

@@ -233,3 +233,18 @@ func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
 	_, err = Read(write(t, "weight: {grams: 101}"), section)
 	wantProblems(t, err, "weight.grams: Invalid value: 101: must be between 1 and 100")
 }
+
+// A host has the sections of its own program, and the bounds of the file that was read.
+func TestBoundsAreKeptWithOtherSections(t *testing.T) {
+	section := Section{Name: "weight", New: func() PolicySection { return &weight{Grams: 5, Tons: 5} }}
+	read, err := Read(write(t, "weight: {grams: 4}"), section)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := read.WithSections([]Section{{Name: "other"}, section}).WithDefaults()
+	if p, err := c.ReadPolicy("p", versioned("weight: {}")); err != nil || !reflect.DeepEqual(p.Sections["weight"], &weight{4, 5}) {
+		t.Errorf("%+v, %v", p.Sections["weight"], err)
+	}
+	_, err = c.ReadPolicy("p", versioned("weight: {grams: 5}"))
+	wantProblems(t, err, "must be at most 4, the host's limit")
+}
