@@ -189,8 +189,7 @@ type Next struct {
 	Timer time.Duration
 }
 
-// Soonest returns when the object is reconciled at the latest without a trigger, 0 for never. A
-// step of its daemon is none.
+// Soonest returns when the object is reconciled at the latest without a trigger, 0 for never.
 func (n Next) Soonest() time.Duration {
 	if n.Timer > 0 && (n.Kind == AwaitChange || n.Timer < n.After) {
 		return n.Timer
