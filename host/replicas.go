@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,11 +34,11 @@ type replicas struct {
 	untold  map[*election.Lease]string // why nothing could be told last; of tell alone
 	telling sync.Mutex                 // held while an annotation is changed
 
-	mu      sync.Mutex           // guards the following fields, which are by plugin
-	retried map[string][]string  // modules that this replica, which leads, may run although they were rolled back
-	heard   map[string][]string  // which modules were rolled back, by the last annotation
-	files   map[string]string    // the digest of the file since this replica leads
-	missing map[string]time.Time // since when a plugin with an annotation is not known here
+	mu      sync.Mutex              // guards the following fields, which are by plugin
+	retried map[string][]string     // modules that this replica, which leads, may run although they were rolled back
+	heard   map[string]catalog.Told // the last annotation
+	files   map[string]string       // the digest of the file since this replica leads
+	missing map[string]time.Time    // since when a plugin with an annotation is not known here
 }
 
 var _ catalog.Replicas = (*replicas)(nil)
@@ -65,7 +66,7 @@ func newReplicas(all config.Config, cluster *rest.Config, pod *corev1.ObjectRefe
 		return nil, err
 	}
 	r := &replicas{
-		logger: logger, retried: map[string][]string{}, heard: map[string][]string{},
+		logger: logger, retried: map[string][]string{}, heard: map[string]catalog.Told{},
 		untold: map[*election.Lease]string{}, files: map[string]string{}, missing: map[string]time.Time{},
 	}
 	if r.kept, err = newKept(all, client.CoreV1(), namespace, logger); err != nil {
@@ -106,18 +107,21 @@ func (r *replicas) changed(lease *election.Lease) {
 	}
 }
 
-// annotated is called when a leader has told something. A plugin is only disturbed by what
-// is news to it: that ends an attempt to start it.
-func (r *replicas) annotated(lease *election.Lease) {
-	for _, plugin := range r.election.PluginsOf(lease) {
-		rejected := r.toldOf(lease, plugin.Name).Rejected
-		r.mu.Lock()
-		news := !slices.Equal(r.heard[plugin.Name], rejected)
-		r.heard[plugin.Name] = rejected
-		r.mu.Unlock()
-		if news && !lease.Leads() {
-			r.catalog().Reconsider(plugin.Name)
-		}
+// annotated is called when a leader has told something of a plugin, by whichever Lease. The plugin is only
+// disturbed by what is news to it: that ends an attempt to start it. Which module is good is news if nothing runs.
+func (r *replicas) annotated(key string) {
+	plugin, ours := strings.CutPrefix(key, annotationPrefix)
+	p := r.election.Plugin(plugin)
+	if !ours || p == nil {
+		return
+	}
+	told, idle := r.toldOf(p.Lease, plugin), r.digestOf(plugin) == ""
+	r.mu.Lock()
+	before := r.heard[plugin]
+	r.heard[plugin] = told
+	r.mu.Unlock()
+	if idle && told.Good != before.Good || !p.Lease.Leads() && !slices.Equal(told.Rejected, before.Rejected) {
+		r.catalog().Reconsider(plugin)
 	}
 }
 

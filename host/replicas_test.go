@@ -3,12 +3,16 @@ package host
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/catalog"
@@ -88,6 +92,12 @@ func (r *runningHost) awaitTold(digest string) {
 	})
 }
 
+// keepSilent keeps a replica from telling anything until tell is called.
+func (r *runningHost) keepSilent() (tell func()) {
+	r.host.replicas.telling.Lock()
+	return sync.OnceFunc(r.host.replicas.telling.Unlock)
+}
+
 // leads reports whether the replica leads the plugin.
 func (r *runningHost) leads() bool {
 	p := r.host.replicas.election.Plugin("podmanager")
@@ -131,6 +141,40 @@ func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) 
 	t.Run("by another Lease", func(t *testing.T) {
 		startAfterRollback(t, func(c *config.Config) { fastElection(c); c.LeaderElection.Shards = 9 }, false)
 	})
+}
+
+// The leader has not told yet which module is good: it looks once in a second.
+func TestAReplicaThatStartedAfterTheRollbackRunsTheGoodModuleOnceThatIsTold(t *testing.T) {
+	for name, shards := range map[string]int{"by the same Lease": 4, "by another Lease": 9} {
+		t.Run(name, func(t *testing.T) {
+			cluster, leader, _, bad, badDigest := rejectedCluster(t)
+			leader.install("podmanager", bad)
+			leader.awaitDigest(badDigest)
+			leader.rollBack()
+			leader.awaitTold(badDigest)
+			goodDigest := leader.status().Digest
+			tell := leader.keepSilent()
+			defer tell()
+			untold := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationPrefix+"podmanager", *annotationOf(catalog.Told{Rejected: []string{badDigest}}))
+			election := leader.host.replicas.election
+			_, err := kubernetes.NewForConfigOrDie(cluster).CoordinationV1().Leases(election.Namespace).
+				Patch(t.Context(), election.Plugin("podmanager").Lease.Name, types.MergePatchType, untold, metav1.PatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := start(t, cluster, func(c *config.Config) {
+				fastElection(c)
+				c.LeaderElection.Shards = shards
+			})
+			late.install("podmanager", bad)
+			await.Until(t, "it refuses the module", func() bool { return strings.Contains(late.status().LastError, byOtherText) })
+			if s := late.status(); s.Digest != "" {
+				t.Fatalf("it has %+v, and nobody has told what is good", s)
+			}
+			tell()
+			late.awaitDigest(goodDigest)
+		})
+	}
 }
 
 func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool) {

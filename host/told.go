@@ -25,17 +25,23 @@ const annotationPrefix = "plugins.thole.dev/"
 const maxRejected = 4
 
 // toldOf returns what the leader of a plugin has told of it. Nothing yet by a Lease that the plugin
-// has not had before: what was rolled back was told by another one.
+// has not had before: what was rolled back was told by another one, and which module is good may be
+// told there later.
 func (r *replicas) toldOf(lease *election.Lease, plugin string) (t catalog.Told) {
 	key := annotationPrefix + plugin
-	if text, told := lease.Annotations()[key]; told {
+	text, told := lease.Annotations()[key]
+	if told {
 		_ = json.Unmarshal([]byte(text), &t) // others may write there what they like
+	}
+	if t.Good != "" {
 		return t
 	}
 	for _, text := range r.election.Annotation(key) {
 		var other catalog.Told
 		_ = json.Unmarshal([]byte(text), &other)
-		t.Good = cmp.Or(t.Good, other.Good)
+		if t.Good = cmp.Or(t.Good, other.Good); told {
+			continue
+		}
 		for _, digest := range other.Rejected {
 			t.Rejected = withRejected(t.Rejected, digest)
 		}

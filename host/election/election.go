@@ -33,9 +33,10 @@ type Config struct {
 	// who cannot renew it for RenewDeadline gives up; it is renewed every RetryPeriod.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 
-	// Changed is called when the replica has begun or ceased to lead a Lease, and Annotated
-	// when the annotations of one have changed. They must not block.
-	Changed, Annotated func(*Lease)
+	// Changed is called when the replica has begun or ceased to lead a Lease, and Annotated when an
+	// annotation of one has changed, of which this replica need not take part. They must not block.
+	Changed   func(*Lease)
+	Annotated func(key string)
 	// Rejected reports whether what runs of a plugin here was rolled back by another replica, so
 	// that it must not be led yet, and Ready whether it runs what its leader runs. Each may be nil.
 	Rejected, Ready func(plugin string) bool
@@ -143,8 +144,10 @@ func (e *Election) observe(before, after *coordinationv1.Lease) {
 	if l != nil && !sameTerm(before, after) {
 		l.wake(after)
 	}
-	if l != nil && e.Annotated != nil && !maps.Equal(annotationsOf(before), annotationsOf(after)) {
-		e.Annotated(l)
+	if e.Annotated != nil {
+		for _, key := range differing(annotationsOf(before), annotationsOf(after)) {
+			e.Annotated(key)
+		}
 	}
 	e.kick()
 }
@@ -152,6 +155,22 @@ func (e *Election) observe(before, after *coordinationv1.Lease) {
 // sameTerm reports whether a Lease was neither renewed nor has another leader.
 func sameTerm(a, b *coordinationv1.Lease) bool {
 	return a != nil && b != nil && a.UID == b.UID && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+// differing returns the keys of which two maps do not have the same, in order.
+func differing(a, b map[string]string) (keys []string) {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, b)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		before, had := a[key]
+		if after, has := b[key]; had != has || before != after {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 func annotationsOf(lease *coordinationv1.Lease) map[string]string {
