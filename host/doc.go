@@ -49,8 +49,8 @@
 //     must have (PolicyNeeded), what the file of --config may have (Config, which implements config.HostSection), the
 //     row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
-//     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made when the plugin runs:
-//     the start of a plugin may fail after its part was made. That returns a part for each
+//     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are
+//     made when the plugin runs: the start of a plugin may fail after its part was made. That returns a part for each
 //     plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
 //     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when
 //     it is called, by which goroutine, and whether it may block. State is what the functions of a part

@@ -20,7 +20,7 @@ const Name = "daemon"
 // Export is the function of a guest that makes steps.
 const Export = "daemon" // (len i32) -> i32; required by a section
 
-// Verb is that of [abi.EffectFailure] for a daemon that has failed, which is no effect.
+// Verb is the verb of the [abi.EffectFailure] by which a run shows that the daemon has failed.
 const Verb = "daemon"
 
 // MaxState is the longest state of a daemon between two steps, in bytes.

@@ -9,7 +9,7 @@ import (
 // MaxDepth is how deep arrays and objects are nested in what a guest writes.
 const MaxDepth = 64
 
-// Encode returns the text of a message, of which size is an estimate.
+// Encode returns the text of a message. size is an estimate of its length.
 func Encode(size int, list func(*Fields)) []byte {
 	w := rawjson.NewWriter(make([]byte, 0, size))
 	f := &Fields{w: w, member: noMember}

@@ -1,3 +1,3 @@
-// Package message is how the messages of thole/v1 are written and read, those of the core and of capabilities
+// Package message writes and reads the messages of thole/v1, those of the core and of capabilities
 // alike. A type of a message lists its fields once, for both directions: see [Fields].
 package message

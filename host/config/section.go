@@ -191,9 +191,10 @@ func withSections[S any](all fields, sections map[string]S, mayBeEmpty bool) fie
 	for name, s := range sections {
 		t := reflect.TypeOf(s)
 		maps.Copy(all, fieldsOf(t.Elem(), name+"."))
-		if all[name] = t; mayBeEmpty {
-			all[name] = t.Elem()
+		if mayBeEmpty {
+			t = t.Elem()
 		}
+		all[name] = t
 	}
 	return all
 }

@@ -50,6 +50,7 @@
 //	vanished.go      cleanups of those that were deleted in spite of the finalizer
 //	turns.go         calls that a capability has made for no object, and that find objects to run
 //	objectturns.go   calls that a capability has made for one object beside its runs
+//	turnstops.go     how these end, with a last call
 //	signals.go       what both of these have given for the runs of objects
 //	resolve.go       primaries for what comes from outside
 //	ownchanges.go    which of these events are the work of the key itself

@@ -952,3 +952,34 @@ func TestATurnGoesOnWhileTheRunsOfItsObjectFail(t *testing.T) {
 		}
 	})
 }
+
+func TestATurnHasTheStandingOfItsObject(t *testing.T) {
+	withErrands(t, func(f *errands) {
+		f.start()
+		if got := f.c.standingOf(errandKey); got != ranWell {
+			t.Errorf("the standing is %v", got)
+		}
+		f.reconcile = panics
+		f.run(abi.ReasonOwned)
+		if got := f.c.standingOf(errandKey); got != failed {
+			t.Errorf("the standing is %v", got)
+		}
+	})
+}
+
+// An owner reference may have any name, and a cluster-scoped object has the keys that such names are.
+func TestAnOwnerReferenceMakesNoTurnDue(t *testing.T) {
+	withErrands(t, func(f *errands) {
+		f.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"c","uid":"u3","generation":1,"resourceVersion":"1","finalizers":["f"]}}`)
+		f.runKey(object.Key{Name: "c"}, abi.ReasonPrimary)
+		turn := object.Key{Name: "errand/c"}
+		f.runKey(turn, abi.ReasonTimer)
+		f.expectCalls("first")
+		f.log = nil
+		f.c.ObserveOwned(nil, f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g",
+			"ownerReferences":[{"apiVersion":"example.dev/v1","kind":"Widget","name":"errand/c","uid":"u","controller":true}]}}`))
+		f.expect()
+		f.runKey(turn, abi.ReasonTimer)
+		f.expectCalls()
+	})
+}

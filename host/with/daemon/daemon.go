@@ -60,8 +60,8 @@ func (d *daemon) Begin(b *dispatch.BeginningTurn) (*dispatch.TurnCall, dispatch.
 	if start && !d.start() {
 		d.input = input
 		d.fail(b.Now, &abi.EffectFailure{Class: abi.ClassDenied, Reason: "TooManyDaemons", Message: fmt.Sprintf(
-			"the plugin has %d daemons, which is its limit: raise daemon.number in the plugin's policy", d.limits.Number)}, 0)
-		return nil, d.next(d.retryAt.Sub(b.Now))
+			"the plugin has %d daemons, which is its limit: raise daemon.number in the plugin's policy, and in the file of --config if that has no more", d.limits.Number)}, 0)
+		return nil, d.next(d.untilRetry(b.Now))
 	}
 	d.running, d.step = true, &step{start: start, input: input, began: b.Now}
 	byReads := !start
@@ -150,7 +150,7 @@ func (d *daemon) Decode(output []byte) (signals [][]byte, failure *abi.Failure, 
 	}
 	if most := d.limits.StateKiB << 10; len(d.decoded.State) > most {
 		return nil, nil, &dispatch.ResultError{Reason: "DaemonStateTooLarge", Message: fmt.Sprintf(
-			"the state of the daemon has %d bytes, and the limit is %d: keep less, or raise daemon.stateKiB in the plugin's policy", len(d.decoded.State), most)}
+			"the state of the daemon has %d bytes, and the limit is %d: keep less, or raise daemon.stateKiB in the plugin's policy, and in the file of --config if that has no more", len(d.decoded.State), most)}
 	}
 	return d.decoded.Signals, d.decoded.Error, nil
 }
