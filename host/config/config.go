@@ -88,8 +88,8 @@ type Config struct {
 	Policies map[string]json.RawMessage `json:"policies,omitempty"`
 
 	// Sections are the fields that capabilities have here and in policies. They are those of the program, with what
-	// the file has of those that it bounds. Values are what the other fields have here, by their names: of each
-	// one, once the defaults are filled in.
+	// the file has of those that it bounds. Values are what the fields have here that [Section].Config declares, by
+	// their names: of each one, once the defaults are filled in.
 	Sections []Section              `json:"-"`
 	Values   map[string]HostSection `json:"-"`
 }

@@ -27,7 +27,8 @@ type Section struct {
 	// JSON tags and, in Go, comments. It is nil if there is no field.
 	New func() PolicySection
 	// Config returns the value of the field in the file of --config with its defaults, which are kept where
-	// the file has nothing: a pointer as well. It is nil if there is no field.
+	// the file has nothing: a pointer as well, see [Bounding]. It is nil if there is no field, or one that does
+	// nothing but bound policies.
 	Config func() HostSection
 }
 
@@ -52,6 +53,13 @@ type Bounded interface {
 	PolicySection
 	// Numbers returns the numbers, see [NumberOf]. at is the path of the field.
 	Numbers(at *field.Path) []Number
+}
+
+// Bounding is implemented by a [HostSection] of which a part bounds policies, beside what is of the host alone.
+type Bounding interface {
+	HostSection
+	// Bounds returns that part. It is a value as New of the [Section] returns it, and [Bounded].
+	Bounds() PolicySection
 }
 
 // WithSections returns the configuration with the sections of a program, which have the bounds of those that it
@@ -151,7 +159,7 @@ func policySections(sections []Section) map[string]PolicySection {
 }
 
 // hostSections returns the fields in the file of --config with their defaults, by their names, but for those that
-// bound policies.
+// do nothing but bound policies.
 func hostSections(sections []Section) map[string]HostSection {
 	all := map[string]HostSection{}
 	for _, s := range sections {
@@ -165,10 +173,10 @@ func hostSections(sections []Section) map[string]HostSection {
 // inFile returns what the file of --config has in the fields of capabilities, by their names.
 func (c Config) inFile(values map[string]HostSection) map[string]any {
 	all := map[string]any{}
-	for name, s := range values {
+	for name, s := range c.bounds() {
 		all[name] = s
 	}
-	for name, s := range c.bounds() {
+	for name, s := range values {
 		all[name] = s
 	}
 	return all
@@ -181,8 +189,8 @@ func policyFields(sections []Section) fields {
 }
 
 func configFields(sections []Section) fields {
-	all := withSections(fieldsOf(reflect.TypeFor[Config](), ""), hostSections(sections), true)
-	return withSections(all, Config{Sections: sections}.bounds(), false)
+	all := withSections(fieldsOf(reflect.TypeFor[Config](), ""), Config{Sections: sections}.bounds(), false)
+	return withSections(all, hostSections(sections), true)
 }
 
 // withSections adds the fields of sections. Without mayBeEmpty one that has no value is refused: nobody knows
@@ -209,12 +217,15 @@ func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) 
 	found, problems := unmarshalSections(asJSON, c, c.inFile(hostSections(c.Sections)), known, written)
 	bounds := map[string]PolicySection{}
 	for name, value := range found {
-		switch v := value.(type) {
-		case HostSection:
+		if v, ok := value.(HostSection); ok {
 			if c.Values == nil {
 				c.Values = map[string]HostSection{}
 			}
 			c.Values[name] = v
+		}
+		switch v := value.(type) {
+		case Bounding:
+			bounds[name] = v.Bounds()
 		case PolicySection:
 			bounds[name] = v
 		}

@@ -234,17 +234,98 @@ func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
 	wantProblems(t, err, "weight.grams: Invalid value: 101: must be between 1 and 100")
 }
 
-// A host has the sections of its own program, and the bounds of the file that was read.
-func TestBoundsAreKeptWithOtherSections(t *testing.T) {
-	section := Section{Name: "weight", New: func() PolicySection { return &weight{Grams: 5, Tons: 5} }}
-	read, err := Read(write(t, "weight: {grams: 4}"), section)
+// scales is a section that bounds the weight of policies, and has a field of its own.
+type scales struct {
+	Place string `json:"place,omitempty"`
+	Grams int    `json:"grams,omitempty"`
+	Tons  int    `json:"tons,omitempty"`
+}
+
+func (s *scales) Problems(at *field.Path) (problems []error) {
+	if s.Place == "nowhere" {
+		problems = append(problems, field.Invalid(at.Child("place"), s.Place, "must be somewhere"))
+	}
+	return problems
+}
+
+func (s *scales) Bounds() PolicySection { return &weight{Grams: s.Grams, Tons: s.Tons} }
+
+func withScales() Section {
+	return Section{
+		Name:   "weight",
+		New:    func() PolicySection { return &weight{Grams: 5, Tons: 5} },
+		Config: func() HostSection { return &scales{Place: "hall", Grams: 5, Tons: 5} },
+	}
+}
+
+func TestASectionOfTheConfigurationMayBoundPoliciesByAPartOfIt(t *testing.T) {
+	for text, want := range map[string]scales{
+		"":                      {"hall", 5, 5},
+		"weight:":               {"hall", 5, 5},
+		"weight: {place: yard}": {"yard", 5, 5},
+		"weight: {grams: 50}":   {"hall", 50, 5},
+	} {
+		c, err := Read(write(t, text), withScales())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = c.WithDefaults()
+		if got := c.Values["weight"]; !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+		p, err := c.ReadPolicy("p", versioned("weight: {}"))
+		if want := want.Bounds(); err != nil || !reflect.DeepEqual(p.Sections["weight"], want) {
+			t.Errorf("%s: the policy has %+v, %v, want %+v", text, p.Sections["weight"], err, want)
+		}
+		printed, err := kyaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Read(write(t, string(printed)), withScales()); err != nil || !reflect.DeepEqual(again.Values, c.Values) {
+			t.Errorf("%s: %v, printed as\n%s", text, err, printed)
+		}
+	}
+	c, err := Read(write(t, "weight: {grams: 50}"), withScales())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := read.WithSections([]Section{{Name: "other"}, section}).WithDefaults()
-	if p, err := c.ReadPolicy("p", versioned("weight: {}")); err != nil || !reflect.DeepEqual(p.Sections["weight"], &weight{4, 5}) {
-		t.Errorf("%+v, %v", p.Sections["weight"], err)
+	for text, want := range map[string]string{
+		"weight: {grams: 51}":   "weight.grams: Invalid value: 51: must be at most 50, the host's limit: lower it, or raise weight.grams in the file of --config",
+		"weight: {place: yard}": `unknown field "weight.place": it belongs in the file of --config`,
+		"weight:":               "weight: Required value: write {} for the defaults",
+	} {
+		_, err := c.WithDefaults().ReadPolicy("p", versioned(text))
+		wantProblems(t, err, want)
 	}
-	_, err = c.ReadPolicy("p", versioned("weight: {grams: 5}"))
-	wantProblems(t, err, "must be at most 4, the host's limit")
+	for text, want := range map[string]string{
+		"weight: {grams: 0}":       "weight.grams: Invalid value: 0: must be between 1 and 100; remove it for the default",
+		"weight: {grams: 101}":     "weight.grams: Invalid value: 101: must be between 1 and 100",
+		"weight: {places: a}":      `unknown field "weight.places", did you mean "weight.place"?`,
+		"weight: {place: nowhere}": `weight.place: Invalid value: "nowhere": must be somewhere`,
+	} {
+		_, err := Read(write(t, text), withScales())
+		wantProblems(t, err, want)
+	}
+}
+
+// A host has the sections of its own program, and the bounds of the file that was read.
+func TestBoundsAreKeptWithOtherSections(t *testing.T) {
+	section := Section{Name: "weight", New: func() PolicySection { return &weight{Grams: 5, Tons: 5} }}
+	for name, s := range map[string]Section{"bounds alone": section, "a part that bounds": withScales()} {
+		t.Run(name, func(t *testing.T) {
+			read, err := Read(write(t, "weight: {grams: 4}"), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := read.WithSections([]Section{{Name: "other"}, s}).WithDefaults()
+			if p, err := c.ReadPolicy("p", versioned("weight: {}")); err != nil || !reflect.DeepEqual(p.Sections["weight"], &weight{4, 5}) {
+				t.Errorf("%+v, %v", p.Sections["weight"], err)
+			}
+			_, err = c.ReadPolicy("p", versioned("weight: {grams: 5}"))
+			wantProblems(t, err, "must be at most 4, the host's limit")
+			if s := s.New().(*weight); s.Grams != 5 {
+				t.Errorf("the defaults have become %+v", s)
+			}
+		})
+	}
 }
