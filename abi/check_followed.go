@@ -49,7 +49,7 @@ func (c Controller) checkWatch(w Watch) error {
 	case WatchByLabel, WatchByAnnotation:
 		return cmp.Or(checkUnused("field", w.Field, w.By), checkLabelKey("key", w.Key))
 	case WatchByField:
-		return cmp.Or(checkUnused("key", w.Key, w.By), checkPath("field", w.Field, "spec.secretRef.name"), c.checkPrimaryField(w.Field))
+		return cmp.Or(checkUnused("key", w.Key, w.By), CheckPath("field", w.Field, "spec.secretRef.name"), c.checkPrimaryField(w.Field))
 	}
 	return rawjson.NewError("by", rawjson.Quote(string(w.By))+" is not one of owner, label, annotation, field")
 }

@@ -65,7 +65,6 @@ func (m *Manifest) checkFeatures(c Controller) error {
 		checkFeature(m.Features, FeatureChildren, "statusOwner", c.StatusOwner != ""),
 		checkFeature(m.Features, FeatureChildren, "applied", c.Applied != ""),
 		checkFeature(m.Features, FeatureHTTP, "http", len(c.HTTP) > 0),
-		checkFeature(m.Features, FeatureReceives, "receives", len(c.Receives) > 0),
 		checkFeature(m.Features, FeatureAdmission, "validate", len(c.Validate) > 0),
 		checkFeature(m.Features, FeatureAdmission, "mutate", len(c.Mutate) > 0),
 		checkFeature(m.Features, FeatureConversion, "convert", c.Convert),
@@ -96,7 +95,6 @@ func (c Controller) check() error {
 		c.checkChanges(),
 		c.checkChildren(),
 		c.checkHTTP(),
-		c.checkReceives(),
 		c.checkReviews(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
@@ -108,8 +106,8 @@ func checkKinds(field string, kinds []Kind) error {
 	return cmp.Or(message.CheckEach(field, kinds, Kind.check), message.CheckDistinct(field, "", kinds, Kind.String))
 }
 
-// checkPath checks a required path to a field, such as the example.
-func checkPath(field, path, example string) error {
+// CheckPath checks a required path to a field, such as the example.
+func CheckPath(field, path, example string) error {
 	if path == "" {
 		return rawjson.NewError(field, "is required, such as "+example)
 	}

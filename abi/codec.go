@@ -131,7 +131,6 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Bool("gone", &c.Gone)
 	f.Duration("interval", &c.Interval)
 	message.Objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
-	message.Objects(f, "receives", MaxReceives, &c.Receives, (*Receive).fields)
 	f.Duration("timeout", &c.Timeout)
 	f.Count("concurrency", &c.Concurrency)
 	f.Object("retry", c.Retry != Retry{}, c.Retry.fields)

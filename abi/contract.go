@@ -123,9 +123,6 @@ const (
 	MaxProgress         = 4 << 10
 	MaxSignals          = 16       // of one call for one object; four times as many wait for it
 	MaxSignal           = 4 << 10  // of one of them
-	MaxReceives         = 64       // of a controller
-	MaxReceived         = 16 << 10 // of an event that is received, as a signal
-	MaxEventType        = 256      // of a type or dataSchema of a received event
 	MaxName             = 1 << 10  // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64       // per plugin
 	MaxFeatures         = 64       // per plugin
@@ -188,7 +185,6 @@ const (
 	// of these names.
 	FeatureAdmission  = "admission"
 	FeatureConversion = "conversion" // convert of a controller and the export convert
-	FeatureReceives   = "receives"   // receives of a controller
 	FeaturePolling    = "polling"    // pollInterval of for, owns, reads and watches
 	// FeatureChildren is the feature of [Controller.WhileDeleting], [Controller.StatusOwner],
 	// [Controller.Applied], [Result.Release], [Result.Groups], the options of [Apply] and [Delete],
@@ -201,7 +197,7 @@ const (
 func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges,
-		FeatureHTTP, FeatureAdmission, FeatureConversion, FeatureReceives, FeaturePolling,
+		FeatureHTTP, FeatureAdmission, FeatureConversion, FeaturePolling,
 		FeatureChildren, FeaturePrune,
 	}
 }

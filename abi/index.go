@@ -149,7 +149,7 @@ func (i *IndexItem) fields(f *message.Fields) {
 func (c Controller) checkIndex(x Index) error {
 	err := cmp.Or(CheckName("name", x.Name), rawjson.Within("kind", x.Kind.check()))
 	if err == nil && x.Field != "" {
-		err = checkPath("field", x.Field, "spec.nodeName")
+		err = CheckPath("field", x.Field, "spec.nodeName")
 	}
 	switch {
 	case err != nil:

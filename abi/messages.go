@@ -34,7 +34,6 @@ type Controller struct {
 	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
 	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
-	Receives      []Receive   // events from outside that make primaries run; feature [FeatureReceives]
 	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
 	Concurrency   int         // concurrent calls of this controller; 0 means the host's default
 	Retry         Retry       // when runs that fail or are requeued are repeated
@@ -253,7 +252,7 @@ type Request struct {
 	Reasons    []Reason  // why the object is reconciled; best effort, so logic must not depend on it
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
-	Signals    [][]byte  // JSON: of capabilities and of received events, since the last run that ended well
+	Signals    [][]byte  // JSON: of capabilities, since the last run that ended well
 	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
@@ -295,7 +294,7 @@ const (
 	ReasonPlugin  Reason = "plugin"  // a new revision or policy of the plugin
 	ReasonRequest Reason = "request" // the annotation reconcile.thole.dev/requestedAt changed
 	ReasonTimer   Reason = "timer"   // a timer of the controller is due
-	ReasonSignal  Reason = "signal"  // a capability has named the object, or an event was received for it
+	ReasonSignal  Reason = "signal"  // a capability has named the object
 )
 
 // Previous describes how the last run of an object ended.

@@ -17,7 +17,7 @@
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account, and who sends
 // requests to the host), certificates (those that the host serves TLS with), egress
-// (the HTTP requests of plugins), receive (events from outside), election (which replica of the
+// (the HTTP requests of plugins), election (which replica of the
 // host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), status (what operators see of plugins and objects: /plugins and the page
@@ -25,7 +25,7 @@
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
-// replicas.go and told.go catalog and election, webhooks.go webhook and runner, received.go receive and runner,
+// replicas.go and told.go catalog and election, webhooks.go webhook and runner,
 // secure.go access and certificates to serve.
 //
 // # Capabilities
@@ -46,11 +46,13 @@
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
 //     (Check), which functions of guests it calls (Exports), what a policy may have (Policy, a struct with JSON
 //     tags that implements config.PolicySection, and config.Bounded if the configuration bounds its numbers) or
-//     must have (PolicyNeeded), what the file of --config may have (Config, which implements config.HostSection), the
-//     row of thole inspect (Title, Describe), and what it does in a host (New).
+//     must have (PolicyNeeded), what the file of --config may have (Config, which implements config.HostSection, and
+//     config.Bounding if a part of it bounds policies), what the account of the host needs for it (Rules), the row of
+//     thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
-//     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are
-//     made when the plugin runs: the start of a plugin may fail after its part was made. That returns a part for each
+//     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made
+//     when the plugin runs: the start of a plugin may fail after its part was made. The capability serves requests
+//     with a token by handlers (Serve; host/with/receives is an example), and returns a part for each
 //     plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
 //     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when
 //     it is called, by which goroutine, and whether it may block. State is what the functions of a part

@@ -63,7 +63,7 @@ type Host struct {
 	replicas *replicas
 	// webhooks is nil if none are served.
 	webhooks *webhooks
-	received http.Handler // of events from outside
+	handlers map[string]http.Handler // of capabilities
 	// secure is nil if the server serves everything to everybody.
 	secure       *secure
 	policies     policies
@@ -99,10 +99,17 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if h.sender, err = kubeevents.ForObjects(cluster); err != nil {
 		return nil, err
 	}
+	unlimited, err := newUnlimited(cluster)
+	if err != nil {
+		return nil, err
+	}
 	h.page = newPage(h, env.Pod)
 	observers := events.Observers(env.Events, h.metrics.CountEvents(), h.page, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
 	h.events = observers
-	h.capabilities = env.Capabilities.New(runner.Environment{Cluster: cluster, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod}, c.Values)
+	h.capabilities = env.Capabilities.New(runner.Environment{
+		Cluster: cluster, Client: unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod, Awaits: h.awaits,
+	}, c.Values)
+	h.handlers = handlersOf(h.capabilities)
 	for _, capability := range h.capabilities {
 		if capability.Observe != nil {
 			observers.Add(events.Func(capability.Observe))
@@ -132,10 +139,6 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}); err != nil {
 		return nil, err
 	}
-	unlimited, err := newUnlimited(cluster)
-	if err != nil {
-		return nil, err
-	}
 	if h.replicas, err = newReplicas(c, cluster, env.Pod, h.logger.Named("election")); err != nil {
 		return nil, err
 	}
@@ -162,7 +165,6 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
 		leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
 	})
-	h.received = newReceived(h, unlimited)
 	// A host that is stopped while it starts ends like a running one, in Run.
 	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {
 		return nil, err
@@ -171,13 +173,13 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		return nil, err
 	}
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{
-		Address: c.Listen,
-		Metrics: h.metrics.Registry,
-		Checks:  h.readiness,
-		Plugins: func() any { return h.Plugins() },
-		UI:      h.page,
-		Events:  h.received,
-		Secure:  h.secure.serve(), Profiling: c.Profiling,
+		Address:  c.Listen,
+		Metrics:  h.metrics.Registry,
+		Checks:   h.readiness,
+		Plugins:  func() any { return h.Plugins() },
+		UI:       h.page,
+		Handlers: h.handlers,
+		Secure:   h.secure.serve(), Profiling: c.Profiling,
 		Logger: h.logger.Named("serve"),
 	})
 	return h, err

@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -56,9 +57,9 @@ type neighbour struct {
 
 func startNeighbour(b *testing.B, c *containers) *neighbour {
 	b.Helper()
-	wasm, dir := wasmbuild.Build(b, wasmbuild.TinyGo, "host/testdata/container"), b.TempDir()
+	wasm, dir := wasmbuild.Build(b, wasmbuild.TinyGo, "host/with/receives/testdata/container"), b.TempDir()
 	rename := strings.NewReplacer("container", "neighbour", "Container", "Neighbour")
-	text, err := os.ReadFile("testdata/container/crd.yaml")
+	text, err := os.ReadFile("with/receives/testdata/container/crd.yaml")
 	c.ok(err)
 	crd := filepath.Join(b.TempDir(), "crd.yaml")
 	c.ok(os.WriteFile(crd, []byte(rename.Replace(string(text))), 0o644))
@@ -67,9 +68,12 @@ func startNeighbour(b *testing.B, c *containers) *neighbour {
 	other := bytes.ReplaceAll(bytes.ReplaceAll(wasm, []byte("container"), []byte("neighbour")), []byte("Container"), []byte("Neighbour"))
 	c.ok(os.WriteFile(filepath.Join(dir, "container.wasm"), wasm, 0o644))
 	c.ok(os.WriteFile(filepath.Join(dir, "neighbour.wasm"), other, 0o644))
-	h, _ := run(b, config.Config{
-		Plugins: dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(b.TempDir(), "cache"), Limits: config.Limits{EventsPerSecond: 10_000},
-	}, Environment{Cluster: c.cluster, Logger: hclog.NewNullLogger(), Version: "test"})
+	file := filepath.Join(b.TempDir(), "config.yaml")
+	c.ok(os.WriteFile(file, []byte("receives: {eventsPerSecond: 10000}"), 0o644))
+	settings, err := config.Read(file, standard.Capabilities().Sections()...)
+	c.ok(err)
+	settings.Plugins, settings.Listen, settings.HostIdentity, settings.CacheDir = dir, "127.0.0.1:0", true, filepath.Join(b.TempDir(), "cache")
+	h, _ := run(b, settings, Environment{Cluster: c.cluster, Logger: hclog.NewNullLogger(), Version: "test", Capabilities: standard.Capabilities()})
 	n := &neighbour{c, "http://" + h.Address() + "/events/", client.Resource(schema.GroupVersionResource{Group: "test.thole.dev", Version: "v1", Resource: "neighbours"}).Namespace("default")}
 	for i := range 100 {
 		c.ok(c.create(fmt.Sprint("c", i), "x"))

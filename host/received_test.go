@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -64,7 +65,7 @@ func startContainers(t testing.TB) *containers {
 	c := &containers{TB: t, cluster: controlPlane(t)}
 	objects := dynamic.NewForConfigOrDie(c.cluster)
 	c.typed, c.objects = kubernetes.NewForConfigOrDie(c.cluster), objects.Resource(containerResource).Namespace("default")
-	apply(t, objects.Resource(crds), "testdata/container/crd.yaml")
+	apply(t, objects.Resource(crds), "with/receives/testdata/container/crd.yaml")
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	c.client = &http.Client{Transport: transport}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -156,9 +157,9 @@ func (c *containers) expectGiven(name string, ids ...string) {
 // of its manifests alone.
 func TestEventsFromOutsideReachTheRunsOfTheirObjects(t *testing.T) {
 	c := startContainers(t)
-	wasm, asHost := wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/container"), c.asHost()
+	wasm, asHost := wasmbuild.Build(t, wasmbuild.TinyGo, "host/with/receives/testdata/container"), c.asHost()
 	replica := func() *runningHost {
-		r := start(t, asHost, func(cfg *config.Config) {
+		r := startWith(t, asHost, standard.Capabilities(), func(cfg *config.Config) {
 			fastElection(cfg)
 			cfg.Webhook = config.Webhook{Listen: "127.0.0.1:0", URL: "https://127.0.0.1", Secret: config.WebhookSecret{Namespace: "default"}}
 		})

@@ -38,7 +38,7 @@ func newSecure(h *Host, client *kubernetes.Clientset, pod *corev1.ObjectReferenc
 	s := &secure{
 		h: h,
 		viewers: access.NewViewers(access.NewTokens(access.TokensConfig{Reviews: client.AuthenticationV1()}),
-			access.New(access.Config{Client: client.AuthorizationV1(), AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers})),
+			access.New(access.OfCallers(client.AuthorizationV1()))),
 		asked: rate.Sometimes{First: 1, Interval: 10 * time.Second},
 	}
 	names := []string{"localhost", "127.0.0.1", "::1"}

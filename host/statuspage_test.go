@@ -24,6 +24,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -39,11 +40,11 @@ func startCrowd(tb testing.TB, plugins, objects int) *crowd {
 	tb.Helper()
 	cluster := controlPlane(tb)
 	client := dynamic.NewForConfigOrDie(cluster)
-	crd, err := os.ReadFile("testdata/container/crd.yaml")
+	crd, err := os.ReadFile("with/receives/testdata/container/crd.yaml")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	wasm, dir := wasmbuild.Build(tb, wasmbuild.TinyGo, "host/testdata/container"), tb.TempDir()
+	wasm, dir := wasmbuild.Build(tb, wasmbuild.TinyGo, "host/with/receives/testdata/container"), tb.TempDir()
 	var creating sync.WaitGroup
 	for i := range plugins {
 		// As long as the name in the module.
@@ -67,7 +68,7 @@ func startCrowd(tb testing.TB, plugins, objects int) *crowd {
 	creating.Wait()
 	h, _ := run(tb, config.Config{
 		Plugins: dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(tb.TempDir(), "cache"),
-	}, Environment{Cluster: cluster, Logger: hclog.NewNullLogger(), Version: "test"})
+	}, Environment{Cluster: cluster, Logger: hclog.NewNullLogger(), Version: "test", Capabilities: standard.Capabilities()})
 	c := &crowd{tb, h, "http://" + h.Address()}
 	await.Until(tb, "every object has run", func() bool {
 		n := 0

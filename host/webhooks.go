@@ -74,7 +74,7 @@ func newWebhooks(ctx context.Context, h *Host, cluster *rest.Config, pod *corev1
 	})
 	w.server, err = webhook.Listen(context.WithoutCancel(ctx), webhook.Config{
 		Address: c.Listen, Certificate: w.keeper.Certificate, Clients: clients,
-		Controller: h.runner.Reviewer, Plugin: w.knownOf, Events: h.received, Metrics: w.metrics, Logger: logger,
+		Controller: h.runner.Reviewer, Plugin: w.knownOf, Handlers: h.handlers, Metrics: w.metrics, Logger: logger,
 	})
 	if err != nil {
 		return nil, err

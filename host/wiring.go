@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -170,6 +173,28 @@ func (h *Host) readiness() []serve.Check {
 		}})
 	}
 	return checks
+}
+
+// awaits implements [runner.Environment].Awaits.
+func (h *Host) awaits(runs func(plugin string) bool) bool {
+	return !h.catalog.Updated() || awaited(h.catalog.Statuses(), runs)
+}
+
+// awaited reports whether there is a plugin that is about to run. One that is started again, because of a
+// change of its kinds for example, keeps its state meanwhile.
+func awaited(all []catalog.Status, runs func(plugin string) bool) bool {
+	return slices.ContainsFunc(all, func(s catalog.Status) bool {
+		return s.State == catalog.Loading || (s.State == catalog.Running || s.State == catalog.Degraded) && !runs(s.Name)
+	})
+}
+
+// handlersOf returns the handlers of all capabilities, by their patterns.
+func handlersOf(capabilities []runner.Capability) map[string]http.Handler {
+	all := map[string]http.Handler{}
+	for _, c := range capabilities {
+		maps.Copy(all, c.Serve)
+	}
+	return all
 }
 
 // newPage returns the status page, for stages that are still to be made.

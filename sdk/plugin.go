@@ -7,6 +7,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/gauges"
+	"github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -219,9 +220,6 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	if len(c.HTTP) > 0 {
 		guest.Feature(abi.FeatureHTTP)
 	}
-	if len(c.Receives) > 0 {
-		guest.Feature(abi.FeatureReceives)
-	}
 	if c.Changes != "" || c.Gone != nil {
 		guest.Feature(abi.FeatureChanges)
 	}
@@ -243,6 +241,9 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	}
 	if len(c.Gauges) > 0 {
 		manifest.Sections = append(manifest.Sections, abi.Section{Name: gauges.Name, Value: gauges.Encode(c.Gauges)})
+	}
+	if len(c.Receives) > 0 {
+		manifest.Sections = append(manifest.Sections, abi.Section{Name: receives.Name, Value: receives.Encode(c.Receives)})
 	}
 	if c.Validate != nil {
 		c.Validate.register(manifest)
@@ -273,7 +274,6 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
 		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
-		Receives: c.Receives,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

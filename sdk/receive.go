@@ -3,8 +3,8 @@ package sdk
 import (
 	"iter"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/sdk/codec"
 )
 
@@ -20,7 +20,7 @@ type (
 	//		// slash and the name of a primary, or the name alone of a cluster-scoped one.
 	//		Resolve *Resolve
 	//	}
-	Receive = abi.Receive
+	Receive = receives.Receive
 	// Resolve finds the objects of an event by an index of the kind in For: those that have the
 	// value of the event at the path From, such as data.containerId, as a value or a key of it.
 	//
@@ -28,7 +28,7 @@ type (
 	//		Index string // an index of the controller, of the primary kind
 	//		From  string // where an event has the key, such as data.containerId or subject
 	//	}
-	Resolve = abi.Resolve
+	Resolve = receives.Resolve
 )
 
 // ReceivedEvent is a CloudEvent that has made the object run: see Receives of a [Controller]. What an

@@ -95,7 +95,7 @@ type (
 	//	"plugin"  // a new revision or policy of the plugin
 	//	"request" // the annotation reconcile.thole.dev/requestedAt changed
 	//	"timer"   // a timer of the controller is due
-	//	"signal"  // a capability has named the object, or an event was received for it
+	//	"signal"  // a capability has named the object
 	Reason = abi.Reason
 )
 

@@ -77,7 +77,7 @@ func (f *rbacFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return misuse(cmd, err)
 	}
-	load := inspect.Options{Host: o.Host, Compiler: compiler, Capabilities: standard.Capabilities().Modules()}
+	load := inspect.Options{Host: o.Host, Compiler: compiler, Capabilities: standard.Capabilities().Modules(), Rules: standard.Capabilities().Rules}
 	if f.kubeconfig != "" {
 		if load.Cluster, err = kubeconfig.Load(f.kubeconfig); err != nil {
 			return err

@@ -60,6 +60,19 @@ type Config struct {
 	Clock      clock.PassiveClock // default: the real one
 }
 
+// What a caller may do is believed for a moment: it sends its requests one after the other.
+const (
+	callerAllowedFor = 10 * time.Second
+	callerDeniedFor  = 2 * time.Second
+	// callerAnswers bounds what is remembered of the rights of each caller.
+	callerAnswers = 1024
+)
+
+// OfCallers returns a configuration for those who send requests to the host.
+func OfCallers(client client.AuthorizationV1Interface) Config {
+	return Config{Client: client, AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers}
+}
+
 // Reviewer answers whether accounts, and the host itself, may do something. It is safe for
 // concurrent use.
 type Reviewer struct {

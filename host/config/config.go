@@ -76,8 +76,6 @@ type Config struct {
 	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
 	// Webhook is how the host serves reviews and conversions of plugins to the API server.
 	Webhook Webhook `json:"webhook,omitzero"`
-	// Events is how events from outside are received.
-	Events Events `json:"events,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -200,7 +198,6 @@ func (c Config) WithDefaults() Config {
 	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
 	c.Metrics.setDefaults(c.Listen)
 	c.Webhook.setDefaults()
-	c.Events.setDefaults()
 	if values := hostSections(c.Sections); len(values) > 0 {
 		maps.Copy(values, c.Values)
 		c.Values = values
@@ -243,7 +240,6 @@ func (c Config) problems() (problems []error) {
 	problems = append(problems, c.Metrics.problems()...)
 	problems = append(problems, c.LeaderElection.problems()...)
 	problems = append(problems, c.Webhook.problems()...)
-	problems = append(problems, c.Events.problems()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		problems = append(problems, c.Values[name].Problems(field.NewPath(name))...)
 	}

@@ -39,7 +39,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 	err := decode([]byte("something: else"), &Config{})
 	wantProblems(t, err, `unknown field "something"; known there are allow, apiVersion, cacheDir, cacheMiB, dryRun, `)
 	err = decode([]byte("limits: {mem: 1}"), &Config{})
-	wantProblems(t, err, `unknown field "limits.mem"; known there are churnMiB, concurrency, eventsPerSecond, `)
+	wantProblems(t, err, `unknown field "limits.mem"; known there are churnMiB, concurrency, fuel, `)
 	err = decode([]byte("a.b: 1"), &Config{})
 	wantProblems(t, err, `unknown field "a.b"; known there are allow, `)
 	err = decode([]byte("limits: {a.b: x}"), &Config{})

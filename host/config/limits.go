@@ -65,10 +65,6 @@ type Limits struct {
 	// HTTPRequestsPerSecond is how many of them are sent in a second, redirects included;
 	// default 50. After a pause HTTPRequests may be sent at once.
 	HTTPRequestsPerSecond float32 `json:"httpRequestsPerSecond,omitempty"`
-	// EventsPerSecond is how many events from outside the plugin receives in a second; default
-	// 1000. After a pause as many as that come at once, or a batch of 256. More are refused with
-	// 429, for whoever sends them to send them again.
-	EventsPerSecond float32 `json:"eventsPerSecond,omitempty"`
 }
 
 // maxInstances also bounds the default of limits.instances, which is the number of
@@ -94,7 +90,6 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.churnMiB", &l.ChurnMiB, 512, 1, 1<<20),
 		numberOf("limits.httpRequests", &l.HTTPRequests, 16, 1, 1000),
 		numberOf("limits.httpRequestsPerSecond", &l.HTTPRequestsPerSecond, 50, 0.1, 10_000),
-		numberOf("limits.eventsPerSecond", &l.EventsPerSecond, 1000, 0.1, 100_000),
 	}
 }
 

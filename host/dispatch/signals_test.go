@@ -15,12 +15,10 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// newSignalled returns a fixture whose controller receives events.
+// newSignalled returns a fixture with one object.
 func newSignalled(t *testing.T) *fixture {
 	f := newFixture(t)
-	rev := f.c.revision.Load()
-	rev.Features = []string{abi.FeatureReceives, abi.FeatureIndexes}
-	rev.Controller.Receives = []abi.Receive{{Type: "stopped"}}
+	f.c.revision.Load().Features = []string{abi.FeatureIndexes}
 	f.follow()
 	f.put(aWidget)
 	return f
@@ -197,7 +195,7 @@ func TestSignalsAreBounded(t *testing.T) {
 	}
 	f.expectNoSignals()
 
-	large := []byte(`"` + strings.Repeat("x", abi.MaxReceived-2) + `"`)
+	large := []byte(`"` + strings.Repeat("x", 16<<10-2) + `"`)
 	for i := range 2 * maxSignalBytes / len(large) / maxSignals {
 		key := object.Key{Namespace: "ns", Name: fmt.Sprint("w", i)}
 		f.put(fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":%q,"uid":%q,"resourceVersion":"1"}}`, key.Name, key.Name))

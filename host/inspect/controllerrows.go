@@ -49,7 +49,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Finalizer", orDash(finalizer)},
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
-		{"Receives", orDash(receives(c.Receives))},
 		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
@@ -74,23 +73,6 @@ func changes(m *abi.Manifest, c *abi.Controller) string {
 		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
 	}
 	return text
-}
-
-// receives describes events such as "com.example.stopped by index container from data.id".
-func receives(all []abi.Receive) string {
-	texts := make([]string, len(all))
-	for i, r := range all {
-		texts[i] = r.Type
-		if r.DataSchema != "" {
-			texts[i] = strings.TrimSpace(r.Type + " of schema " + r.DataSchema)
-		}
-		if r.Resolve == nil {
-			texts[i] += " by subject"
-		} else {
-			texts[i] += " by index " + r.Resolve.Index + " from " + r.Resolve.From
-		}
-	}
-	return list(texts)
 }
 
 // httpHosts describes hosts such as "api.example.com (GET, POST)".

@@ -33,6 +33,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/lastgood"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
 )
@@ -56,6 +57,8 @@ type Options struct {
 	// controller does not use the capability.
 	Capabilities []sandbox.Capability
 	Rows         []func(c *abi.Controller) (title, text string)
+	// Rules returns what the account of the host needs for a manifest because of the capabilities; nil: nothing.
+	Rules func(m *abi.Manifest) []rights.Rule
 }
 
 // Steps of [Load] beside those of host/sandbox.
@@ -253,7 +256,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	if err != nil {
 		return err
 	}
-	r.manifest, r.resources = m, resources
+	r.manifest, r.resources, r.rules = m, resources, o.Rules
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
@@ -262,7 +265,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	}
 	for i := range m.Controllers {
 		c := &m.Controllers[i]
-		r.Rights = append(r.Rights, rightsOf(m, c, resources))
+		r.Rights = append(r.Rights, rightsOf(m, c, resources, o.Rules))
 		rows, status := describe(m, c, allowed.Limits, o.Rows), statusOf(c, resources[c.For.Kind])
 		rows.rows = append(rows.rows, []string{"Status", status.row()})
 		r.controllers, r.Status = append(r.controllers, rows), append(r.Status, status)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/rights"
@@ -62,15 +61,17 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	host = append(host, rights.WebhookRules(r.manifest, resources)...)
 	leases := o.Host.LeaderElection
 	host = append(host, rights.LastGoodRules(cmp.Or(leases.ResourceNamespace, o.HostAccount.Namespace), leases.LastGoodSecrets()+r.Name)...)
-	host = append(host, receiveRules(r.manifest, host)...)
+	if r.rules != nil {
+		host = append(host, notAmong(host, r.rules(r.manifest))...)
+	}
 	slices.SortStableFunc(host, func(a, b rights.Rule) int { return strings.Compare(a.Namespace, b.Namespace) })
 	y.rolesOf(o.HostAccount, "thole-host:"+name, host)
 	return y.Bytes(), nil
 }
 
-// receiveRules returns the rules for events from outside that are not among others.
-func receiveRules(m *abi.Manifest, others []rights.Rule) []rights.Rule {
-	return slices.DeleteFunc(rights.ReceiveRules(m), func(r rights.Rule) bool {
+// notAmong returns the rules, for all namespaces, that are not among others.
+func notAmong(others, rules []rights.Rule) []rights.Rule {
+	return slices.DeleteFunc(rules, func(r rights.Rule) bool {
 		return slices.ContainsFunc(others, func(o rights.Rule) bool {
 			return o.Group == r.Group && o.Path() == r.Path() && o.Namespace == "" && o.Name == "" && slices.Equal(o.Verbs, r.Verbs)
 		})

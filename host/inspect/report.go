@@ -5,6 +5,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // Report describes the file of a plugin. Its JSON form is the output of `thole
@@ -40,7 +41,8 @@ type Report struct {
 
 	controllers []controllerRows // for the table
 	manifest    *abi.Manifest
-	resources   map[abi.Kind]resource // of the kinds of the manifest
+	resources   map[abi.Kind]resource             // of the kinds of the manifest
+	rules       func(*abi.Manifest) []rights.Rule // see [Options]
 }
 
 // DecodedManifest returns the manifest, nil if there is none.

@@ -44,7 +44,7 @@ func short(r Rule) string {
 func expectRules(t *testing.T, c abi.Controller, at map[abi.Kind]resource, want ...string) {
 	t.Helper()
 	var have []string
-	for _, r := range rightsOf(&abi.Manifest{}, &c, at).Rules {
+	for _, r := range rightsOf(&abi.Manifest{}, &c, at, nil).Rules {
 		have = append(have, short(r))
 		if len(r.Uses) == 0 || len(r.APIGroups) != 1 || len(r.Resources) != 1 {
 			t.Errorf("rule %+v", r)
@@ -116,7 +116,7 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 		},
 		Writes: []abi.Kind{ingress},
 	}
-	r := rightsOf(&abi.Manifest{}, &c, guessed(c))
+	r := rightsOf(&abi.Manifest{}, &c, guessed(c), nil)
 	var have []string
 	for _, rule := range r.Rules {
 		have = append(have, short(rule))
@@ -137,7 +137,7 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 func TestManagedChildrenNeedReads(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Owns: abi.AllOf(pod)}
 	for feature, want := range map[string]bool{abi.FeatureManaged: true, abi.FeatureWatches: false} {
-		all := fmt.Sprint(rightsOf(&abi.Manifest{Features: []string{feature}}, &c, guessed(c)))
+		all := fmt.Sprint(rightsOf(&abi.Manifest{Features: []string{feature}}, &c, guessed(c), nil))
 		for _, use := range []string{"list, patch: label what was applied", "get: read an object that the plugin has not applied"} {
 			if strings.Contains(all, use) != want {
 				t.Errorf("with %s, %q: %s", feature, use, all)
@@ -148,7 +148,7 @@ func TestManagedChildrenNeedReads(t *testing.T) {
 
 func TestEachVerbHasAUse(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Finalizer: true}
-	for _, rule := range rightsOf(&abi.Manifest{}, &c, guessed(c)).Rules {
+	for _, rule := range rightsOf(&abi.Manifest{}, &c, guessed(c), nil).Rules {
 		for _, verb := range rule.Verbs {
 			if !slices.ContainsFunc(rule.Uses, func(use string) bool {
 				named, _, _ := strings.Cut(use, ": ")
@@ -158,17 +158,17 @@ func TestEachVerbHasAUse(t *testing.T) {
 			}
 		}
 	}
-	all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c)))
+	all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c), nil))
 	if !strings.Contains(all, "patch: add and remove the finalizer") {
 		t.Errorf("%s", all)
 	}
 	c.Finalizer = false
-	if all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c))); strings.Contains(all, "finalizer") {
+	if all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c), nil)); strings.Contains(all, "finalizer") {
 		t.Errorf("without a finalizer: %s", all)
 	}
 	for _, changes := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
 		c.Changes = changes
-		all, patches := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c))), changes == abi.ChangesAnnotation
+		all, patches := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c), nil)), changes == abi.ChangesAnnotation
 		if strings.Contains(all, "patch: the annotation of the handled state") != patches {
 			t.Errorf("changes: %s: %s", changes, all)
 		}

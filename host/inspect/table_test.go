@@ -50,12 +50,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	c := &abi.Controller{
 		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
 		Sections: []abi.Section{{Name: "every", Value: []byte("3")}},
-		Receives: []abi.Receive{
-			{Type: "com.example.stopped", Resolve: &abi.Resolve{Index: "container", From: "data.id"}},
-			{Type: "com.example.started"},
-			{DataSchema: "https://example.com/lab"},
-			{Type: "t", DataSchema: "https://example.com/lab"},
-		},
 		Conditions: abi.Conditions{
 			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
 			Summaries: []abi.Summary{{Target: "Stored", Summarized: []string{"Fetched"}}},
@@ -78,7 +72,6 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 
 		"Every":       "3",
 		"None":        "-",
-		"Receives":    "com.example.stopped by index container from data.id, com.example.started by subject, of schema https://example.com/lab by subject, t of schema https://example.com/lab by subject",
 		"Timeout":     "10s, the limit; 30s is requested",
 		"Concurrency": "2",
 		"Conditions":  "Synced from Fetched, Stored (bad when True: Stalled); Stored from Fetched; owns Fetched",
@@ -118,7 +111,6 @@ func TestRowsHaveWhatIsFollowed(t *testing.T) {
 			"Owns":       owns,
 			"Conditions": "none: only metadata is followed",
 			"Reads":      "example.com/v1 Gadget (pollInterval 5s), v1 ConfigMap (labelSelector app=x; pollInterval 1s)",
-			"Receives":   "-",
 			"Watches":    "v1 Pod by owner, v1 Pod by label example.com/widget, v1 ConfigMap (metadata only) by field spec.name",
 		} {
 			if have[name] != want {

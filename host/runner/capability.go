@@ -2,9 +2,11 @@ package runner
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi/fieldpath"
@@ -21,7 +23,8 @@ import (
 // Environment is what a host gives its capabilities.
 type Environment struct {
 	Cluster *rest.Config
-	Metrics *telemetry.Metrics // for series of their own
+	Client  kubernetes.Interface // without a limit of requests: who uses it has one
+	Metrics *telemetry.Metrics   // for series of their own
 	Events  events.Observer
 	Logger  hclog.Logger
 	Version string // of the host
@@ -29,6 +32,9 @@ type Environment struct {
 	Pod *corev1.ObjectReference
 	// Section is what the configuration has in the field of the capability; nil if there is no such field.
 	Section config.HostSection
+	// Awaits reports whether there is a plugin that is about to run on this replica, and for which runs returns
+	// false, or it is not known yet which plugins there are. It is not called before the host serves requests.
+	Awaits func(runs func(plugin string) bool) bool
 }
 
 // Capability is what a capability does with the plugins of a host. The runner calls those of several
@@ -41,6 +47,10 @@ type Capability struct {
 	Plugin func(plugin string) PluginPart
 	// Observe receives the events of the host, as the method of [events.Observer] does.
 	Observe func(events.Event)
+	// Serve are handlers of requests, by patterns of [http.ServeMux], for clients with a token, which a handler
+	// checks itself. They are served with probes and metrics, over TLS or to this machine, and with webhooks.
+	// They are called while the host runs, by a goroutine of each request, and may block.
+	Serve map[string]http.Handler
 	// Stop is called once, when no plugin runs any more or the host could not be made. Nothing is observed
 	// after that. It may block until nothing is left to do.
 	Stop func()
@@ -69,7 +79,8 @@ type ControllerPart struct {
 	// Swapped is called when the controller has started with a revision, before is nil then, and when it
 	// runs another one. It must not block.
 	Swapped func(before, next *dispatch.Revision)
-	// Stop is called when the controller ends. It must have ended all that calls the Handle when it returns.
+	// Stop is called when the controller ends, before its runs are ended. It must have ended all that calls the
+	// Handle when it returns.
 	Stop func()
 }
 
@@ -82,6 +93,16 @@ type Handle interface {
 	Keys() []object.Key
 	// Shown returns an object of them as the informer shows it: the next event has it as the old object.
 	Shown(key object.Key) (*object.Object, bool)
+	// Resource is how the API server serves them.
+	Resource() object.Resource
+	// Has reports whether there is an object of them.
+	Has(key object.Key) bool
+	// Resolve returns those that have a key of an index of them, or a value of its field, in no order: most of them
+	// at the most. The error is why the index cannot be read now.
+	Resolve(index, key string, most int) ([]object.Key, error)
+	// Signal makes an object run and gives signals to its next run, as JSON. It reports whether there is the
+	// object. This replica must lead the plugin.
+	Signal(key object.Key, given ...[]byte) bool
 	// CountBy counts them by the values of a field. That is fast with an index of the controller by the field.
 	CountBy(field fieldpath.Path) objects.Counts
 	// Leads reports whether the term has not ended in which this replica leads the plugin. Its Lease may be
@@ -103,6 +124,8 @@ type handle struct {
 func (h handle) Keys() []object.Key { return h.keys(every) }
 
 func (h handle) Shown(key object.Key) (*object.Object, bool) { return h.Cache.Shown(key) }
+
+func (h handle) Resource() object.Resource { return h.primaries.Load().Resource() }
 
 func (h handle) CountBy(field fieldpath.Path) objects.Counts {
 	return h.primaries.Load().CountBy(cache.Owner{Controller: h.id}, field)

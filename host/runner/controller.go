@@ -29,7 +29,6 @@ type controller struct {
 	metrics  *telemetry.ControllerMetrics
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
-	stopping atomic.Bool // its runs end, and no others begin
 	handlers map[followed]follower
 
 	parts []ControllerPart // of the capabilities
@@ -215,12 +214,11 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 // than one.
 func (r *Runner) stop(controllers []*controller) {
 	for _, c := range controllers {
-		c.stopping.Store(true)
 		removeHandlers(c.handlers)
-		c.cancel()
+		c.stopParts() // before its runs end, which do what a part signals
 	}
 	for _, c := range controllers {
-		c.stopParts()
+		c.cancel()
 	}
 	for _, c := range controllers {
 		c.done.Wait()

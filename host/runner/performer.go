@@ -10,7 +10,6 @@ import (
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/election"
-	"github.com/thole-dev/thole/host/receive"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -46,7 +45,6 @@ func (r *Runner) newPlugin(name string, parts []PluginPart) *plugin {
 	return &plugin{
 		controllers: map[string]*controller{},
 		requests:    egress.NewState(),
-		events:      receive.NewRate(0),
 		parts:       parts,
 		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
 		recorder:    r.Recorder(func() { metrics.Limited("events") }),

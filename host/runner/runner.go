@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -26,7 +25,6 @@ import (
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/receive"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/telemetry"
 	"github.com/thole-dev/thole/host/webhook"
@@ -115,8 +113,6 @@ type plugin struct {
 	http        atomic.Pointer[egress.Client]               // of the running revision; nil: it sends no requests
 	parts       []PluginPart                                // of the capabilities
 	controllers map[string]*controller                      // by name
-	receives    atomic.Pointer[[]receive.Receiver]          // of the running revision
-	events      *rate.Limiter                               // of those that it receives, of all its revisions
 }
 
 // Start implements [catalog.Runner]. Once the informers of the revision have
@@ -194,7 +190,6 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	replaced.Close()
 	p.reviewed.Store(reviewedOf(rev, follows, resources))
-	p.receive(rev, resources)
 	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())

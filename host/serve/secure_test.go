@@ -54,9 +54,9 @@ func startSecured(t *testing.T, change ...func(*Config)) *secured {
 	s := &secured{T: t, client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
 	c := Config{
 		Metrics: prometheus.NewRegistry(), Checks: func() []Check { return nil }, Plugins: func() any { return "plugins" }, Profiling: true,
-		UI:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "page of", r.PathValue("plugin")) }),
-		Events: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }),
-		Secure: &Secure{Certificate: func() (*tls.Certificate, error) { return certificate, nil }, Authorize: authorize},
+		UI:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "page of", r.PathValue("plugin")) }),
+		Handlers: map[string]http.Handler{"/orders": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })},
+		Secure:   &Secure{Certificate: func() (*tls.Certificate, error) { return certificate, nil }, Authorize: authorize},
 	}
 	for _, f := range change {
 		f(&c)
@@ -166,9 +166,9 @@ func TestPathsAreNotWrittenInAnotherWayToPassTheCheck(t *testing.T) {
 	}
 }
 
-func TestEventsAreTakenOverTLSFromEverywhere(t *testing.T) {
+func TestHandlersAreServedOverTLSToEverybody(t *testing.T) {
 	s := startSecured(t)
-	if r := s.get("/events", func(r *http.Request) { r.Method = http.MethodPost }); r.StatusCode != http.StatusAccepted || r.Close {
+	if r := s.get("/orders", func(r *http.Request) { r.Method = http.MethodPost }); r.StatusCode != http.StatusAccepted || r.Close {
 		t.Errorf("%s %s, closes the connection: %v", r.Status, r.text, r.Close)
 	}
 }

@@ -1,5 +1,5 @@
 // Package serve is the HTTP server of the host. It serves probes, metrics, the status of the plugins and
-// a page for operators, all of them read-only, and events from this machine.
+// a page for operators, all of them read-only, and what its user adds.
 package serve
 
 import (
@@ -34,8 +34,10 @@ type Config struct {
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
 	UI      http.Handler   // of /ui, /ui/ and /ui/plugins/PLUGIN; nil: there is no page
-	Events  http.Handler   // of /events and /events/PLUGIN, over TLS or from this machine; nil: none
-	Secure  *Secure        // nil: everything is served to everybody who reaches the address
+	// Handlers are for clients with a token, which they check themselves: over TLS or from this machine, by the
+	// patterns of [http.ServeMux].
+	Handlers map[string]http.Handler
+	Secure   *Secure // nil: everything is served to everybody who reaches the address
 	// Profiling serves /debug/pprof/.
 	Profiling bool
 	Logger    hclog.Logger
@@ -48,7 +50,7 @@ type Config struct {
 // maxConnections bounds what clients can hold. Others wait until one of these has ended.
 const maxConnections = 512
 
-// Server serves /healthz, /readyz, /metrics, /plugins, /ui, /events and profiles to requests for its own host.
+// Server serves /healthz, /readyz, /metrics, /plugins, /ui, handlers of its user and profiles to requests for its own host.
 type Server struct {
 	config   Config
 	listener net.Listener
@@ -120,9 +122,8 @@ func (s *Server) shutDown(ctx context.Context) {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	if events := s.events(); events != nil {
-		mux.Handle("/events", events)
-		mux.Handle("/events/{plugin}", events)
+	for pattern, handler := range s.config.Handlers {
+		mux.Handle(pattern, s.withToken(handler))
 	}
 	secure := s.config.Secure
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -150,20 +151,21 @@ var profiles = map[string]http.HandlerFunc{
 	"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
 }
 
-// events returns what serves events. Tokens of callers must not be sent in clear text over a network.
-func (s *Server) events() http.Handler {
+// withToken returns what serves requests of clients that send a token, which must not be sent in clear text over a
+// network.
+func (s *Server) withToken(handler http.Handler) http.Handler {
 	switch {
-	case s.config.Events == nil, s.config.Secure == nil && hostsOf(s.config.Address, s.listener.Addr()).loopback:
-		return s.config.Events
+	case s.config.Secure == nil && hostsOf(s.config.Address, s.listener.Addr()).loopback:
+		return handler
 	case s.config.Secure != nil:
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			keepOpen(w) // unless it has no token: see host/receive
-			s.config.Events.ServeHTTP(w, r)
+			keepOpen(w) // the handler closes it for those without a token
+			handler.ServeHTTP(w, r)
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		http.Error(w, "events are received over TLS alone beyond this machine: start the host with --metrics-secure, or send them to the address of --webhook-listen", http.StatusForbidden)
+		http.Error(w, "this is served over TLS alone beyond this machine: start the host with --metrics-secure, or send the request to the address of --webhook-listen", http.StatusForbidden)
 	})
 }
 

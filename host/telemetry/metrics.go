@@ -60,7 +60,6 @@ type Metrics struct {
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
 	webhooks    webhookMetrics
-	received    ReceiveMetrics
 }
 
 // vec is a metric with labels.
@@ -85,7 +84,6 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
 	m.addWebhookMetrics()
-	m.addReceiveMetrics()
 	m.addShown()
 	return m
 }
@@ -183,9 +181,6 @@ func (m *Metrics) countEvent(event events.Event) {
 		m.pluginInfo.WithLabelValues(e.Plugin, e.Version, e.Digest).Set(1)
 		m.pluginLoads.WithLabelValues(e.Plugin).Inc()
 		m.rollbacks.WithLabelValues(e.Plugin) // creates the series
-		if e.Manifest != nil {
-			m.received.create(e.Plugin, e.Manifest.Controllers)
-		}
 	case events.PluginStopped:
 		m.remove("plugin", e.Plugin)
 	case events.PluginRefused:

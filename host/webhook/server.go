@@ -34,10 +34,11 @@ type Config struct {
 	// be loaded.
 	Controller func(export, plugin, controller string) Controller
 	// Plugin returns what is known of a plugin, whether it runs or not.
-	Plugin  func(plugin string) (p Known, ok bool)
-	Events  http.Handler // of /events and /events/PLUGIN, for callers with a token; nil: none
-	Metrics Metrics
-	Logger  hclog.Logger
+	Plugin func(plugin string) (p Known, ok bool)
+	// Handlers are for clients with a token and without a certificate, by the patterns of [http.ServeMux].
+	Handlers map[string]http.Handler
+	Metrics  Metrics
+	Logger   hclog.Logger
 
 	bodyTimeout time.Duration // for a request; default readTimeout
 	drain       time.Duration // for which requests are still taken when the server is stopped; default 3 s
@@ -197,9 +198,8 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/"+abi.ExportValidate+"/{plugin}/{controller}", s.serve(abi.ExportValidate, s.admit))
 	mux.HandleFunc("/"+abi.ExportMutate+"/{plugin}/{controller}", s.serve(abi.ExportMutate, s.admit))
 	mux.HandleFunc("/"+abi.ExportConvert+"/{plugin}/{controller}", s.serve(abi.ExportConvert, s.convert))
-	if s.Events != nil {
-		mux.Handle("/events", s.Events)
-		mux.Handle("/events/{plugin}", s.Events)
+	for pattern, handler := range s.Handlers {
+		mux.Handle(pattern, handler)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, refusedPath, http.StatusNotFound, fmt.Sprintf("%s is no path of a review: they are /validate/PLUGIN/CONTROLLER, /mutate/PLUGIN/CONTROLLER and /convert/PLUGIN/CONTROLLER", sanitize.Line(sanitize.Truncate(r.URL.Path, maxShown))))

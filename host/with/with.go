@@ -5,6 +5,7 @@ package with
 import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -27,6 +28,9 @@ type Capability struct {
 	Config func() config.HostSection
 	// PolicyNeeded reports whether the policy must have the section for a controller, if only with the defaults.
 	PolicyNeeded func(c *abi.Controller) bool
+	// Rules returns what the account of the host needs for a manifest, whoever the plugin acts as, beside what the
+	// plugin itself needs.
+	Rules func(m *abi.Manifest) []rights.Rule
 	// Title is the name of its row in what `thole inspect` prints of a controller, and Describe returns the
 	// text, "" for a controller that does not use the capability.
 	Title    string
@@ -66,6 +70,16 @@ func (l List) Rows() (all []func(*abi.Controller) (title, text string)) {
 	for _, c := range l {
 		if c.Describe != nil {
 			all = append(all, func(of *abi.Controller) (title, text string) { return c.Title, c.Describe(of) })
+		}
+	}
+	return all
+}
+
+// Rules returns what the account of the host needs for a manifest because of the capabilities.
+func (l List) Rules(m *abi.Manifest) (all []rights.Rule) {
+	for _, c := range l {
+		if c.Rules != nil {
+			all = append(all, c.Rules(m)...)
 		}
 	}
 	return all

@@ -7,9 +7,10 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/receives"
 )
 
-// This file has events from outside: SPEC.md, "Received event".
+// This file has events from outside: abi/receives/SPEC.md.
 
 // Receive receives a CloudEvent, in its JSON format, and returns the names of the objects that it is
 // for, as [World.Reconcile] takes them. The next requests for these have it, until a run has ended well.
@@ -22,8 +23,8 @@ func (w *World) Receive(event any) (names []string) {
 			w.tb.Fatalf("receive: the event has no attribute %s", name)
 		}
 	}
-	if attribute(text, "specversion") != "1.0" || len(text) > abi.MaxReceived {
-		w.tb.Fatalf("receive: the event has not specversion 1.0, or more than %d bytes: a host refuses it", abi.MaxReceived)
+	if attribute(text, "specversion") != "1.0" || len(text) > receives.MaxEvent {
+		w.tb.Fatalf("receive: the event has not specversion 1.0, or more than %d bytes: a host refuses it", receives.MaxEvent)
 	}
 	for _, o := range w.list(func(o *object) bool { return o.kind == w.controller.For.Kind }) {
 		if o = o.in(w.scopes[:1]); o == nil || !w.isFor(text, o) {
@@ -46,7 +47,8 @@ func attribute(event []byte, name string) string {
 // isFor reports whether an event makes a primary run.
 func (w *World) isFor(event []byte, o *object) bool {
 	w.tb.Helper()
-	return slices.ContainsFunc(w.controller.Receives, func(entry abi.Receive) bool {
+	all, _ := receives.Decode(w.controller.Section(receives.Name)) // was checked
+	return slices.ContainsFunc(all, func(entry receives.Receive) bool {
 		switch {
 		case entry.Type != "" && entry.Type != attribute(event, "type"),
 			entry.DataSchema != "" && entry.DataSchema != attribute(event, "dataschema"):
@@ -59,7 +61,7 @@ func (w *World) isFor(event []byte, o *object) bool {
 }
 
 // resolves reports whether an index has a primary by a value of an event.
-func (w *World) resolves(by *abi.Resolve, event []byte, o *object) bool {
+func (w *World) resolves(by *receives.Resolve, event []byte, o *object) bool {
 	w.tb.Helper()
 	from, err := fieldpath.ParsePath(by.From)
 	if err != nil {

@@ -144,7 +144,6 @@ const (
 	dispatch = "./host/dispatch/..." // the worker
 	runner   = "./host/runner/..."   // one running plugin
 	webhook  = "./host/webhook/..."  // serves reviews and conversions of plugins
-	receive  = "./host/receive/..."  // takes events from outside
 	index    = "./host/index/..."    // calls plugins for objects of the cache, and keeps what they return there
 	status   = "./host/status/..."   // what operators see
 	wiring   = "./host"              // package host
@@ -195,16 +194,6 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{webhook}},
 			Imported:  Set{Of: stages, Except: []string{"./host/sandbox/..."}},
 			Why:       "webhook answers the API server: what a plugin may read, and which revision runs, is decided by dispatch",
-		},
-		{
-			Importers: Set{Of: slices.Concat(stages, leaves, []string{dispatch, index, webhook})},
-			Imported:  Set{Of: []string{receive}},
-			Why:       "receive is a way into the host, as the queue is one: only the runner and the wiring know it",
-		},
-		{
-			Importers: Set{Of: []string{receive}},
-			Imported:  Set{Of: slices.Concat(stages, []string{dispatch, index, webhook})},
-			Why:       "receive decides who may make which objects run: how they are found and run is an argument",
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},

@@ -190,7 +190,7 @@ func parse(t *testing.T, dir string, wanted func(path string) bool) map[string]*
 // ordinary are strings of capabilities that are words of Kubernetes, HTTP or the core, too.
 var ordinary = []string{
 	"success", "failed", "requeue", "requeue_after", "full", "refused", "removed", "stopped", "CREATED", "DELETED", "UPDATED",
-	"structured", "binary", "batch", "error", "index", "object", "other", "read", "start", "stop", "time",
+	"structured", "binary", "batch", "thole.dev", "error", "index", "object", "other", "read", "start", "stop", "time",
 	// Names of events of the core, which are also reasons of Events on the pod.
 	"PluginRefused", "PluginRolledBack", "PluginQuarantined", "PluginRecovered", "RightsMissing", "RightsGranted",
 }

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
-	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -31,8 +30,10 @@ func policyTable(t *testing.T) string {
 
 func configTable(t *testing.T) string {
 	rows := rowsWithSections(t, "Config", func(s config.Section) bool { return s.Config != nil })
-	for _, name := range slices.Sorted(maps.Keys(boundedSections())) {
-		rows = append(rows, []string{code(name), "[" + name + "](#" + strings.ToLower(name) + ")", "", "", "The defaults of this field of policies, and the most that they may have"})
+	for _, s := range standard.Capabilities().Sections() {
+		if s.Config == nil && boundedSections()[s.Name] != nil {
+			rows = append(rows, []string{code(s.Name), "[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", "", "", "The defaults of this field of policies, and the most that they may have"})
+		}
 	}
 	return table(fieldHeader, rows)
 }
@@ -164,7 +165,7 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "LeaderElection", "Metrics", "Webhook", "Webhooks", "Events":
+		case "Limits", "Allow", "LeaderElection", "Metrics", "Webhook", "Webhooks":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		case "int", "int64", "float32", "float64":
 			return "number"
@@ -179,13 +180,12 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	if slices.Contains([]string{"cacheDir", "limits.instances", "guestMemoryMiB", "metrics.secure"}, path) {
 		return "see there"
 	}
-	if section, name, _ := strings.Cut(path, "."); name != "" && boundedSections()[section] != nil {
-		return code(fmt.Sprint(fieldNamed(t, reflect.ValueOf(boundedSections()[section]).Elem(), name).Interface()))
-	}
 	c := config.Config{Sections: standard.Capabilities().Sections()}.WithDefaults()
 	value := reflect.ValueOf(c)
 	section, name, _ := strings.Cut(path, ".")
 	if s := c.Values[section]; s != nil {
+		path, value = name, reflect.ValueOf(s).Elem()
+	} else if s := boundedSections()[section]; s != nil && name != "" {
 		path, value = name, reflect.ValueOf(s).Elem()
 	} else if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {
 		return ""

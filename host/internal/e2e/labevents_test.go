@@ -236,7 +236,7 @@ func TestLabInstanceReceivesAndPublishesEvents(t *testing.T) {
 // of them than the policy allows are refused, a batch as a whole.
 func TestSendersOfEventsAreAuthorizedAndBounded(t *testing.T) {
 	t.Parallel()
-	d, l := labDirectory(t, "limits: {eventsPerSecond: 0.1}\n"), labs{t, namespace(t)}
+	d, l := labDirectory(t, "receives: {eventsPerSecond: 0.1}\n"), labs{t, namespace(t)}
 	p := start(t, d, l.ns, allowAll)
 	p.awaitRunning("labinstance", 1)
 	runtime := newLabRuntime(t, p, l.ns)

@@ -8,6 +8,7 @@ import (
 	"github.com/thole-dev/thole/host/with/daemon"
 	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/podevents"
+	"github.com/thole-dev/thole/host/with/receives"
 	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
 	"github.com/thole-dev/thole/host/with/traces"
@@ -20,6 +21,7 @@ func Capabilities() with.List {
 		scans.Capability(),
 		gauges.Capability(),
 		daemon.Capability(),
+		receives.Capability(),
 		cloudevents.Capability(),
 		traces.Capability(),
 		podevents.Capability(),

@@ -5,6 +5,7 @@ import (
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/gauges"
+	"github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/timers"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -16,6 +17,7 @@ func capabilities() []sandbox.Capability {
 		{Name: cloudevents.Name, Check: cloudevents.Check},
 		{Name: timers.Name, Check: timers.Check},
 		{Name: gauges.Name, Check: gauges.Check},
+		{Name: receives.Name, Check: receives.Check},
 		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export, Denied: []string{abi.ImportHTTP}}}},
 		{Name: daemon.Name, Check: daemon.Check, Exports: []sandbox.Export{{Name: daemon.Export}}},
 	}

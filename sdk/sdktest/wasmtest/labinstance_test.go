@@ -29,10 +29,10 @@ func expectLab(t *testing.T, w *sdktest.World, phase, containerID, lastEvent str
 func TestManifestOfLabInstanceHasItsFeatures(t *testing.T) {
 	m := wasmtest.Load(t, "labinstance", build(t, labinstanceDir)).Manifest()
 	c := &m.Controllers[0]
-	if c.Section("cloudEvents") == nil || len(c.Receives) != 4 || c.Section("scans") == nil || string(c.Section("gauges")) != `[{"index":"phase"}]` || c.Retry.Attempts != 5 || c.Timeout != 10_000 {
+	if c.Section("cloudEvents") == nil || c.Section("receives") == nil || c.Section("scans") == nil || string(c.Section("gauges")) != `[{"index":"phase"}]` || c.Retry.Attempts != 5 || c.Timeout != 10_000 {
 		t.Errorf("the controller is %+v", c)
 	}
-	want := []string{abi.FeatureIndexes, abi.FeatureReceives, abi.FeatureRetry}
+	want := []string{abi.FeatureIndexes, abi.FeatureRetry}
 	if got := slices.Sorted(slices.Values(m.Features)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("the features are %q, want %q", got, want)
 	}

@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -191,7 +191,7 @@ func TestAnAnswerDoesNotTellWhetherAnObjectIsThere(t *testing.T) {
 
 func TestAnEventForSeveralPluginsCanBeSentToOne(t *testing.T) {
 	w := newWorld(t, nil)
-	w.receivers[2].Leads = false
+	w.others.away.Store(true)
 	event := post{token: "good-all", header: []string{"Content-Type: " + structured}, body: ce("type", `"`+both+`"`)}
 	header, _ := w.expect(http.StatusServiceUnavailable, event)
 	if header.Get("Connection") != "close" && header.Get("Retry-After") != "1" {
@@ -411,7 +411,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%v and %v", events, refused)
 		}
 		for _, e := range events {
-			if !json.Valid(e.json) || len(e.json) > abi.MaxReceived || e.Type() == "" || e.ID() == "" || e.Source() == "" {
+			if !json.Valid(e.json) || len(e.json) > contract.MaxEvent || e.Type() == "" || e.ID() == "" || e.Source() == "" {
 				t.Errorf("%s", e.json)
 			}
 			again, refused := decode(r, structuredMode, e.json)

@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -33,7 +34,7 @@ const (
 )
 
 // accepts reports whether an event is of a sort.
-func accepts(sort abi.Receive, e *received) bool {
+func accepts(sort contract.Receive, e *received) bool {
 	return (sort.Type == "" || sort.Type == e.Type()) && (sort.DataSchema == "" || sort.DataSchema == e.DataSchema())
 }
 
@@ -46,13 +47,13 @@ type missed struct {
 // resolve returns what an event makes run, of the controllers of receivers.
 func (h *Handler) resolve(ctx context.Context, caller *access.Caller, e *received, receivers []Receiver) (targets []target, _ *refusal) {
 	matching := slices.DeleteFunc(slices.Clone(receivers), func(r Receiver) bool {
-		return !slices.ContainsFunc(r.Receives, func(sort abi.Receive) bool { return accepts(sort, e) })
+		return !slices.ContainsFunc(r.Receives, func(sort contract.Receive) bool { return accepts(sort, e) })
 	})
 	if len(matching) == 0 {
 		return nil, refuse(http.StatusNotFound, "no controller that runs receives events of the type %s", quoted(e.Type()))
 	}
 	for _, r := range matching {
-		if !r.Leads || r.Controller == nil {
+		if !r.takes() {
 			return nil, notHere(r)
 		}
 	}
@@ -78,7 +79,7 @@ func (m missed) refusal(e *received, r Receiver) *refusal {
 	case m.missing:
 		return refuse(http.StatusNotFound, "there is no object for the event %s", quoted(e.ID()))
 	case m.forbidden:
-		return refuse(http.StatusForbidden, "the user may not make the object run: give it the verb %s on %s in a Role", access.Reconcile, r.Primaries.GVR.GroupResource())
+		return refuse(http.StatusForbidden, "the user may not make the object run: give it the verb %s on %s in a Role", access.Reconcile, r.Controller.Resource().GVR.GroupResource())
 	}
 	return m.malformed
 }
@@ -110,10 +111,10 @@ func (h *Handler) primaries(ctx context.Context, caller *access.Caller, e *recei
 // bySubject returns the primary that the subject of an event names. Whether it is there is looked at
 // last.
 func (h *Handler) bySubject(ctx context.Context, caller *access.Caller, e *received, r Receiver, why *missed) ([]object.Key, *refusal) {
-	key, ok := keyOf(e.Subject(), r.Primaries.Namespaced)
+	key, ok := keyOf(e.Subject(), r.Controller.Resource().Namespaced)
 	if !ok {
 		form := "the namespace, a slash and the name of an object"
-		if !r.Primaries.Namespaced {
+		if !r.Controller.Resource().Namespaced {
 			form = "the name of an object"
 		}
 		why.malformed = refuse(http.StatusBadRequest, "subject: %s is not %s", quoted(e.Subject()), form)
@@ -133,7 +134,7 @@ func (h *Handler) bySubject(ctx context.Context, caller *access.Caller, e *recei
 }
 
 // byIndex returns the primaries that have a key of an index, of those that the caller may make run.
-func (h *Handler) byIndex(ctx context.Context, caller *access.Caller, e *received, r Receiver, by *abi.Resolve) (keys []object.Key, _ *refusal) {
+func (h *Handler) byIndex(ctx context.Context, caller *access.Caller, e *received, r Receiver, by *contract.Resolve) (keys []object.Key, _ *refusal) {
 	from, err := fieldpath.ParsePath(by.From)
 	if err != nil {
 		return nil, refuse(http.StatusNotFound, "there is no object for the event: %s", shown(err)) // cannot happen: the manifest was checked
@@ -165,7 +166,7 @@ func (h *Handler) byIndex(ctx context.Context, caller *access.Caller, e *receive
 
 // may reports whether a caller may make a primary run.
 func (h *Handler) may(ctx context.Context, caller *access.Caller, r Receiver, key object.Key) (bool, *refusal) {
-	allowed, err := h.Access.MayReconcile(ctx, caller, r.Primaries, key)
+	allowed, err := h.Access.MayReconcile(ctx, caller, r.Controller.Resource(), key)
 	switch {
 	case err == nil:
 		return allowed, nil

@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"net/http"
@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/receives"
 )
 
 // BenchmarkEvent measures one event of a caller that is known, without the network: small, and of the
 // size that it may have at most.
 func BenchmarkEvent(b *testing.B) {
-	for name, body := range map[string]string{"small": ce("data", `{"code":137}`), "large": ce("data", `"`+strings.Repeat("x", abi.MaxReceived-200)+`"`)} {
+	for name, body := range map[string]string{"small": ce("data", `{"code":137}`), "large": ce("data", `"`+strings.Repeat("x", contract.MaxEvent-200)+`"`)} {
 		b.Run(name, func(b *testing.B) {
 			w := newWorld(b, func(_ *Config, w *world) {
 				for i := range w.receivers {

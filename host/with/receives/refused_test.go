@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
@@ -130,7 +130,7 @@ func TestBadRequestsAreRefusedAndQueueNothing(t *testing.T) {
 	binary := func(lines ...string) []string {
 		return append([]string{"ce-specversion: 1.0", "ce-id: 1", "ce-source: /s", "ce-type: " + started1, "ce-subject: a/shop"}, lines...)
 	}
-	large := strings.Repeat("x", abi.MaxReceived)
+	large := strings.Repeat("x", contract.MaxEvent)
 	for _, test := range []struct {
 		name   string
 		status int
@@ -229,7 +229,7 @@ func TestBadRequestsAreRefusedAndQueueNothing(t *testing.T) {
 		{"binary with data that ends the event", 400, "good", post{header: binary("Content-Type: application/json"), body: `1,"x":2`}},
 		{"a large event", 413, "good", post{header: json, body: ce("data", `"`+large+`"`)}},
 		{"a large event in binary mode", 413, "good", post{header: binary("Content-Type: text/plain"), body: large}},
-		{"an event that is large in JSON", 413, "good", post{header: binary("Content-Type: text/plain"), body: strings.Repeat("\x01", abi.MaxReceived/5)}},
+		{"an event that is large in JSON", 413, "good", post{header: binary("Content-Type: text/plain"), body: strings.Repeat("\x01", contract.MaxEvent/5)}},
 		{"a large body", 413, "good", post{header: json, body: strings.Repeat(" ", MaxBody+1)}},
 		{"a body without an end", 413, "good", post{header: json, reader: func() io.Reader { return endless{} }}},
 		{"an empty batch", 400, "good", post{header: batched, body: "[]"}},

@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"bytes"

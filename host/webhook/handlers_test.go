@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Who sends events has a token, and none of the certificates that the API server has.
-func TestEventsNeedNoCertificateOfAClient(t *testing.T) {
+// Who sends other requests has a token, and none of the certificates that the API server has.
+func TestHandlersNeedNoCertificateOfAClient(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(file, inPEM(newAuthority(t).certificate), 0o644); err != nil {
 		t.Fatal(err)
@@ -20,12 +20,13 @@ func TestEventsNeedNoCertificateOfAClient(t *testing.T) {
 	}
 	s := serveTest(t, newTestController(allow), func(c *Config) {
 		c.Clients = clients
-		c.Events = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		orders := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = io.WriteString(w, "plugin "+r.PathValue("plugin"))
 		})
+		c.Handlers = map[string]http.Handler{"/orders": orders, "/orders/{plugin}": orders}
 	})
-	for path, want := range map[string]string{"/events": "plugin ", "/events/p": "plugin p"} {
+	for path, want := range map[string]string{"/orders": "plugin ", "/orders/p": "plugin p"} {
 		if status, text := s.post(path, "{}"); status != http.StatusAccepted || text != want {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
@@ -35,7 +36,7 @@ func TestEventsNeedNoCertificateOfAClient(t *testing.T) {
 	}
 	if without := serveTest(t, nil, nil); without.counted(refusedPath) != 0 {
 		t.Error("there are refusals")
-	} else if status, _ := without.post("/events", "{}"); status != http.StatusNotFound || without.counted(refusedPath) != 1 {
-		t.Errorf("a server without events: %d", status)
+	} else if status, _ := without.post("/orders", "{}"); status != http.StatusNotFound || without.counted(refusedPath) != 1 {
+		t.Errorf("a server without handlers: %d", status)
 	}
 }

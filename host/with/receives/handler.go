@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ type Config struct {
 	bodyTimeout time.Duration      // default: that of the constant
 }
 
-// Metrics counts events; [telemetry.ReceiveMetrics] implements it.
+// Metrics counts events.
 type Metrics interface {
 	// Received counts events of a plugin by the status that they were answered with, one of [Codes]. A
 	// request that is refused counts as one, of the plugin "" if that is not known.
@@ -194,7 +194,7 @@ func (q *request) queue(targets []target) *refusal {
 func (h *Handler) stillRuns(targets []target) *refusal {
 	receivers := h.Receivers()
 	for _, t := range targets {
-		if !slices.ContainsFunc(receivers, func(r Receiver) bool { return r.Leads && r.Controller == t.receiver.Controller }) {
+		if !slices.ContainsFunc(receivers, func(r Receiver) bool { return r.takes() && r.Controller == t.receiver.Controller }) {
 			return notHere(t.receiver)
 		}
 	}
@@ -232,7 +232,7 @@ func take(shares map[string]*share, now time.Time) *refusal {
 			for _, r := range taken {
 				r.CancelAt(now)
 			}
-			limited := refuse(http.StatusTooManyRequests, "the plugin %s receives too many events: limits.eventsPerSecond of its policy bounds them", quoted(plugin)).of(plugin)
+			limited := refuse(http.StatusTooManyRequests, "the plugin %s receives too many events: receives.eventsPerSecond of its policy bounds them", quoted(plugin)).of(plugin)
 			limited.again = min(max(wait, retryLimited), time.Minute)
 			return limited
 		}

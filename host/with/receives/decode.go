@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"encoding/json"
@@ -14,8 +14,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -168,8 +168,8 @@ func (e *received) set(attributes *event.Event, data member, err error) *refusal
 	switch {
 	case err != nil:
 		return refuse(http.StatusBadRequest, "this is not a valid CloudEvent: %s", shown(err))
-	case len(e.json) > abi.MaxReceived:
-		return refuse(http.StatusRequestEntityTooLarge, "the event has %d bytes in JSON, of %d that it may have: send a reference to the data instead", len(e.json), abi.MaxReceived)
+	case len(e.json) > contract.MaxEvent:
+		return refuse(http.StatusRequestEntityTooLarge, "the event has %d bytes in JSON, of %d that it may have: send a reference to the data instead", len(e.json), contract.MaxEvent)
 	}
 	return nil
 }

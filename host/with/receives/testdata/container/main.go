@@ -11,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/receives"
 )
 
 //go:wasmimport thole/v1 input
@@ -26,15 +27,15 @@ func marker() {}
 func describe() int32 {
 	kind := abi.Kind{APIVersion: "test.thole.dev/v1", Kind: "Container"}
 	return write(abi.EncodeManifest(&abi.Manifest{
-		Name: "container", Version: "1", Features: []string{abi.FeatureReceives, abi.FeatureIndexes},
+		Name: "container", Version: "1", Features: []string{abi.FeatureIndexes},
 		Controllers: []abi.Controller{{
 			Name: "container", For: kind.All(),
 			Indexes: []abi.Index{{Name: "by-field", Kind: kind, Field: "spec.id"}, {Name: "by-keys", Kind: kind}},
-			Receives: []abi.Receive{
+			Sections: []abi.Section{{Name: receives.Name, Value: receives.Encode([]receives.Receive{
 				{Type: "dev.thole.test.subject"},
-				{Type: "dev.thole.test.field", Resolve: &abi.Resolve{Index: "by-field", From: "data.id"}},
-				{Type: "dev.thole.test.keys", Resolve: &abi.Resolve{Index: "by-keys", From: "data.name"}},
-			},
+				{Type: "dev.thole.test.field", Resolve: &receives.Resolve{Index: "by-field", From: "data.id"}},
+				{Type: "dev.thole.test.keys", Resolve: &receives.Resolve{Index: "by-keys", From: "data.name"}},
+			})}},
 		}},
 	}))
 }

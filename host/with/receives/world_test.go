@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -56,7 +57,14 @@ type controller struct {
 	objects map[object.Key][]string // their values of the index "container"
 	signals map[object.Key][]string
 	late    bool // the index is not read yet
+
+	served object.Resource
+	away   atomic.Bool // another replica leads the plugin
 }
+
+func (c *controller) Resource() object.Resource { return c.served }
+
+func (c *controller) MayWrite() bool { return !c.away.Load() }
 
 func (c *controller) Has(key object.Key) bool {
 	_, has := c.objects[key]
@@ -84,8 +92,8 @@ func (c *controller) Signal(key object.Key, given ...[]byte) bool {
 	return c.Has(key)
 }
 
-func newController(keys map[object.Key][]string) *controller {
-	return &controller{objects: keys, signals: map[object.Key][]string{}}
+func newController(served object.Resource, keys map[object.Key][]string) *controller {
+	return &controller{objects: keys, signals: map[object.Key][]string{}, served: served}
 }
 
 func resource(name string, namespaced bool) object.Resource {
@@ -111,16 +119,16 @@ const (
 func newWorld(t testing.TB, change func(*Config, *world)) *world {
 	t.Helper()
 	w := &world{TB: t, log: &strings.Builder{}, counted: map[string]int{}, asked: map[string]int{}, clock: clocktesting.NewFakePassiveClock(time.Now())}
-	w.labs = newController(map[object.Key][]string{shopOfA: {"c1"}, cafeOfA: {"c1", "c2"}, shopOfB: {"c1", "c3"}})
-	w.nodes = newController(map[object.Key][]string{node1: nil})
-	w.others = newController(map[object.Key][]string{shopOfA: nil})
+	w.labs = newController(resource("labs", true), map[object.Key][]string{shopOfA: {"c1"}, cafeOfA: {"c1", "c2"}, shopOfB: {"c1", "c3"}})
+	w.nodes = newController(resource("nodes", false), map[object.Key][]string{node1: nil})
+	w.others = newController(resource("others", true), map[object.Key][]string{shopOfA: nil})
 	rate := NewRate(1000)
 	w.receivers = []Receiver{
-		{Plugin: "lab", Name: "lab", Controller: w.labs, Primaries: resource("labs", true), Leads: true, Rate: rate, Receives: []abi.Receive{
-			{Type: started1}, {DataSchema: schema1}, {Type: both}, {Type: stopped1, Resolve: &abi.Resolve{Index: "container", From: "data.ids[*]"}},
+		{Plugin: "lab", Name: "lab", Controller: w.labs, Rate: rate, Receives: []contract.Receive{
+			{Type: started1}, {DataSchema: schema1}, {Type: both}, {Type: stopped1, Resolve: &contract.Resolve{Index: "container", From: "data.ids[*]"}},
 		}},
-		{Plugin: "lab", Name: "node", Controller: w.nodes, Primaries: resource("nodes", false), Leads: true, Rate: rate, Receives: []abi.Receive{{Type: drained}}},
-		{Plugin: "other", Name: "other", Controller: w.others, Primaries: resource("others", true), Leads: true, Rate: NewRate(1000), Receives: []abi.Receive{{Type: both}}},
+		{Plugin: "lab", Name: "node", Controller: w.nodes, Rate: rate, Receives: []contract.Receive{{Type: drained}}},
+		{Plugin: "other", Name: "other", Controller: w.others, Rate: NewRate(1000), Receives: []contract.Receive{{Type: both}}},
 	}
 	c := Config{
 		Receivers: func() []Receiver { return w.receivers }, Starting: func() bool { return w.starting },

@@ -1,4 +1,4 @@
-package receive
+package receives
 
 import (
 	"fmt"
@@ -18,9 +18,9 @@ import (
 // here would be lost, though its sender was told that it is not.
 func TestAPluginThatGoesDuringARequestQueuesNothing(t *testing.T) {
 	for name, goes := range map[string]func(*Receiver){
-		"not led":  func(r *Receiver) { r.Leads = false },
+		"not led":  func(r *Receiver) { r.Controller.(*controller).away.Store(true) },
 		"stopped":  func(r *Receiver) { r.Controller = nil },
-		"replaced": func(r *Receiver) { r.Controller = newController(nil) },
+		"replaced": func(r *Receiver) { r.Controller = newController(resource("labs", true), nil) },
 	} {
 		t.Run("during the body, "+name, func(t *testing.T) {
 			w, gone := newGoingWorld(t, goes)
@@ -61,10 +61,9 @@ func TestAPluginThatGoesDuringARequestQueuesNothing(t *testing.T) {
 // newGoingWorld returns a world, and what changes the receiver of labs.
 func newGoingWorld(t *testing.T, goes func(*Receiver)) (w *world, gone func()) {
 	var mu sync.Mutex
-	isGone := false
+	isGone, lab := false, Receiver{}
 	w = newWorld(t, func(c *Config, w *world) {
-		lab := w.receivers[0]
-		goes(&lab)
+		lab = w.receivers[0]
 		c.Receivers = func() []Receiver {
 			mu.Lock()
 			defer mu.Unlock()
@@ -77,6 +76,7 @@ func newGoingWorld(t *testing.T, goes func(*Receiver)) (w *world, gone func()) {
 	return w, func() {
 		mu.Lock()
 		defer mu.Unlock()
+		goes(&lab)
 		isGone = true
 	}
 }
