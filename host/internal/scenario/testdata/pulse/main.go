@@ -123,8 +123,8 @@ func reconcile(r *sdk.Request[spec, status]) (sdk.Action, error) {
 
 // cleanup leaves a ConfigMap with what the daemon has signalled at last.
 func cleanup(r *sdk.Request[spec, status]) error {
-	for _, signal := range r.Signals {
-		r.Apply(configMap{TypeMeta: configMapKind.Type(), Metadata: sdk.ObjectMeta{Name: r.Name + "-farewell"}, Data: map[string]string{"signal": string(signal)}})
+	if n := len(r.Signals); n > 0 { // one that no run had before may be among them
+		r.Apply(configMap{TypeMeta: configMapKind.Type(), Metadata: sdk.ObjectMeta{Name: r.Name + "-farewell"}, Data: map[string]string{"signal": string(r.Signals[n-1])}})
 	}
 	return nil
 }
