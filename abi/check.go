@@ -44,7 +44,7 @@ func (k Kind) check() error {
 		return rawjson.NewError("apiVersion", rawjson.Quote(k.APIVersion)+" is not a group and version, such as apps/v1")
 	case k.Kind == "":
 		return rawjson.NewError("kind", "is required, such as Deployment")
-	case !consistsOf(k.Kind, "-"):
+	case !message.ConsistsOf(k.Kind, "-"):
 		return rawjson.NewError("kind", rawjson.Quote(k.Kind)+" is not a kind, such as Deployment")
 	}
 	return nil
@@ -58,7 +58,7 @@ func checkReason(s string, limit int) error {
 		return rawjson.NewError("reason", "is required: a CamelCase word, such as Succeeded")
 	case len(s) > limit:
 		return message.CheckLength("reason", len(s), limit)
-	case !consistsOf(s, "_,:") || !letter(s[0]) || strings.ContainsRune(",:", rune(s[len(s)-1])):
+	case !message.ConsistsOf(s, "_,:") || !letter(s[0]) || strings.ContainsRune(",:", rune(s[len(s)-1])):
 		return rawjson.NewError("reason", rawjson.Quote(s)+" is not a CamelCase word, such as Succeeded")
 	}
 	return nil
@@ -85,7 +85,7 @@ func checkConditionType(s string) error {
 
 // labelName reports whether s has the form of the name in a label key.
 func labelName(s string) bool {
-	return consistsOf(s, "-_.") && alphanumeric(s[0]) && alphanumeric(s[len(s)-1])
+	return message.ConsistsOf(s, "-_.") && message.ConsistsOf(s[:1], "") && message.ConsistsOf(s[len(s)-1:], "")
 }
 
 // dnsSubdomain reports whether s is a DNS subdomain (RFC 1123), as the prefix of a label
@@ -99,18 +99,6 @@ func dnsSubdomain(s string) bool {
 	return true
 }
 
-// consistsOf reports whether s is not empty and has only letters, digits and
-// the given other characters.
-func consistsOf(s, others string) bool {
-	for i := range len(s) {
-		if !alphanumeric(s[i]) && strings.IndexByte(others, s[i]) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func alphanumeric(c byte) bool { return letter(c) || digit(c) }
-func letter(c byte) bool       { return lower(c) || 'A' <= c && c <= 'Z' }
-func lower(c byte) bool        { return 'a' <= c && c <= 'z' }
-func digit(c byte) bool        { return '0' <= c && c <= '9' }
+func letter(c byte) bool { return lower(c) || 'A' <= c && c <= 'Z' }
+func lower(c byte) bool  { return 'a' <= c && c <= 'z' }
+func digit(c byte) bool  { return '0' <= c && c <= '9' }

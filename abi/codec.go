@@ -91,7 +91,7 @@ func EncodeGetCall(c *GetCall) []byte { return message.Encode(128, c.fields) }
 // returns [CodeInvalid] to the guest if there is an error.
 func DecodeGetCall(data []byte) (*GetCall, error) {
 	c := &GetCall{}
-	return message.Checked(c, decodeCall(data, c.fields), c.check)
+	return message.Checked(c, DecodeCall(data, c.fields), c.check)
 }
 
 // EncodeListCall returns the message of the capability list.
@@ -101,7 +101,7 @@ func EncodeListCall(c *ListCall) []byte { return message.Encode(128, c.fields) }
 // host returns [CodeInvalid] to the guest if there is an error.
 func DecodeListCall(data []byte) (*ListCall, error) {
 	c := &ListCall{}
-	return message.Checked(c, decodeCall(data, c.fields), c.check)
+	return message.Checked(c, DecodeCall(data, c.fields), c.check)
 }
 
 // The methods below list the fields of each message, in the order in which they are
@@ -130,7 +130,6 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Text("changes", (*string)(&c.Changes))
 	f.Bool("gone", &c.Gone)
 	f.Duration("interval", &c.Interval)
-	message.Objects(f, "http", MaxHTTPHosts, &c.HTTP, (*HTTPHost).fields)
 	f.Duration("timeout", &c.Timeout)
 	f.Count("concurrency", &c.Concurrency)
 	f.Object("retry", c.Retry != Retry{}, c.Retry.fields)
@@ -321,8 +320,8 @@ func (e *Failure) Fields(f *message.Fields) {
 	f.Bool("terminal", &e.Terminal)
 }
 
-// decodeCall is [message.DecodeStrict] for the message of a capability call.
-func decodeCall(data []byte, list func(*message.Fields)) error {
+// DecodeCall is [message.DecodeStrict] for the message of a capability call.
+func DecodeCall(data []byte, list func(*message.Fields)) error {
 	if len(data) > MaxCall {
 		return &rawjson.Error{Offset: MaxCall, Message: "longer than " + strconv.Itoa(MaxCall) + " bytes"}
 	}

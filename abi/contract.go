@@ -47,7 +47,6 @@ const (
 	ImportList   = "list"   // (ptr, len i32) -> i64: a capability call
 
 	ImportIndexGet = "index_get" // (ptr, len i32) -> i64: a capability call
-	ImportHTTP     = "http"      // (ptr, len i32) -> i64: a capability call
 )
 
 // Negative return values of a capability call. A value of zero or more is the
@@ -112,7 +111,6 @@ func Classes() []Class {
 const (
 	MaxOutput           = 3 << 19  // 1.5 MiB, of one result or manifest
 	MaxReply            = 16 << 20 // of one reply to get, list or index_get
-	MaxHTTPAnswer       = 4 << 20  // of an answer to an HTTP request, which the host keeps until the guest has read it
 	MaxCall             = 64 << 10 // of the message of one get or list
 	MaxDepth            = 64       // nesting of arrays and objects in what a guest writes
 	MaxIntents          = 256      // entries of release, apply, delete and events together, and of groups
@@ -121,36 +119,28 @@ const (
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
 	MaxProgress         = 4 << 10
-	MaxSignals          = 16       // of one call for one object; four times as many wait for it
-	MaxSignal           = 4 << 10  // of one of them
-	MaxName             = 1 << 10  // of an object's name, namespace and uid; more than Kubernetes allows
-	MaxControllers      = 64       // per plugin
-	MaxFeatures         = 64       // per plugin
-	MaxKinds            = 256      // of each of owns, reads, watches and writes
-	MaxNamespaces       = 64       // of one entry of for, owns, reads and watches
-	MaxIndexes          = 64       // of a controller
-	MaxKindIndexes      = 8        // of one kind, by fields and by keys, in all controllers of a plugin together
-	MaxIndexEntries     = 64       // that an index gives to one object
-	MaxIndexKey         = 1 << 10  // of a key of an index
-	MaxIndexValue       = 4 << 10  // of the value beside it
-	MaxFieldPath        = 256      // of one of the fields of a get or list, and of the field of an index
-	MaxFields           = 16       // of one get or list
-	MaxRequirements     = 16       // of a field selector
-	MaxSelector         = 8 << 10  // of a label selector, or of a field selector of a manifest, in bytes
-	MaxContinue         = 1024     // of the continue of a list
-	MaxHTTPHosts        = 64       // of a controller
-	MaxHTTPHost         = 260      // of a host with its port
-	MaxHTTPMethods      = 16       // of one of them
-	MaxHTTPMethod       = 32       // of a method
-	MaxHTTPURL          = 8 << 10  // of a request
-	MaxHTTPHeaders      = 128      // of a request, and of an answer
-	MaxHTTPHeader       = 16 << 10 // of the value of one of them
-	MaxHTTPBody         = 1 << 20  // of a request
-	MaxVersion          = 128      // of a plugin's version, and of its memoVersion
-	MaxSummaries        = 16       // of a controller
-	MaxConditionType    = 316      // as in metav1.Condition
-	MaxConditionReason  = 1024     // as in metav1.Condition
-	MaxEventReason      = 128      // as in events.k8s.io/v1
+	MaxSignals          = 16      // of one call for one object; four times as many wait for it
+	MaxSignal           = 4 << 10 // of one of them
+	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
+	MaxControllers      = 64      // per plugin
+	MaxFeatures         = 64      // per plugin
+	MaxKinds            = 256     // of each of owns, reads, watches and writes
+	MaxNamespaces       = 64      // of one entry of for, owns, reads and watches
+	MaxIndexes          = 64      // of a controller
+	MaxKindIndexes      = 8       // of one kind, by fields and by keys, in all controllers of a plugin together
+	MaxIndexEntries     = 64      // that an index gives to one object
+	MaxIndexKey         = 1 << 10 // of a key of an index
+	MaxIndexValue       = 4 << 10 // of the value beside it
+	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
+	MaxFields           = 16      // of one get or list
+	MaxRequirements     = 16      // of a field selector
+	MaxSelector         = 8 << 10 // of a label selector, or of a field selector of a manifest, in bytes
+	MaxContinue         = 1024    // of the continue of a list
+	MaxVersion          = 128     // of a plugin's version, and of its memoVersion
+	MaxSummaries        = 16      // of a controller
+	MaxConditionType    = 316     // as in metav1.Condition
+	MaxConditionReason  = 1024    // as in metav1.Condition
+	MaxEventReason      = 128     // as in events.k8s.io/v1
 	MaxErrorMessage     = 4 << 10
 	MaxConditionMessage = 32 << 10
 	MaxEventMessage     = 1 << 10
@@ -180,7 +170,6 @@ const (
 	// FeatureChanges is the feature of [Controller.Changes], [Controller.Gone],
 	// [Request.Change], [Request.Gone] and [Result.Progress].
 	FeatureChanges = "changes"
-	FeatureHTTP    = "http" // http of a controller, the import http
 	// FeatureAdmission is the feature of [Controller.Validate], [Controller.Mutate] and the exports
 	// of these names.
 	FeatureAdmission  = "admission"
@@ -197,7 +186,7 @@ const (
 func Features() []string {
 	return []string{
 		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges,
-		FeatureHTTP, FeatureAdmission, FeatureConversion, FeaturePolling,
+		FeatureAdmission, FeatureConversion, FeaturePolling,
 		FeatureChildren, FeaturePrune,
 	}
 }

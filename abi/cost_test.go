@@ -52,7 +52,6 @@ func TestDecodingHostileMessageIsLinear(t *testing.T) {
 		{"request field", request, repeated(`{`, `"previous":{"failures":[{},{}]}`, `}`)},
 		{"reasons", request, repeated(`{"reasons":[`, `"owned"`, `]}`)},
 		{"failures", request, repeated(`{"previous":{"failures":[`, `{}`, `]}}`)},
-		{"headers", func(text []byte) { _, _ = DecodeHTTPCall(text) }, repeated(`{"headers":[`, `{}`, `]}`)},
 		{"items", func(text []byte) { _, _ = DecodeListReply(text) }, repeated(`{"items":[`, `{}`, `]}`)},
 		{"selector", listCall, func(n int) []byte {
 			return []byte(`{"labelSelector":"` + strings.Repeat("a", n/2) + `"}`)

@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer changes gone interval http validate mutate convert timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval validate mutate convert timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -41,13 +41,6 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"group", "condition", `{"groups":[{"name":"a","%":null}]}`, decoder(DecodeResult)},
 		{"event", "message group", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
 		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
-		{
-			"http host", "methods",
-			`{"name":"a","features":["http"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"http":[{"host":"a","%":null}]}]}`, decoder(DecodeManifest),
-		},
-		{"http", "method headers timeout", `{"url":"https://a","%":null}`, decoder(DecodeHTTPCall)},
-		{"http header", "value", `{"url":"https://a","headers":[{"name":"A","%":null}]}`, decoder(DecodeHTTPCall)},
-		{"http reply", "status url headers error", `{"%":null}`, decoder(DecodeHTTPReply)},
 		{"review request", "controller operation dryRun user old now seed config object", `{"%":null}`, decoder(DecodeReviewRequest)},
 		{"user", "name uid groups", `{"user":{"%":null}}`, decoder(DecodeReviewRequest)},
 		{"review result", "allowed reason message warnings auditAnnotations object error", `{"%":null}`, decoder(DecodeValidateResult)},

@@ -42,8 +42,7 @@ func roundTrip[T any](t *testing.T, data []byte, decode func([]byte) (*T, error)
 		return
 	}
 	text := encode(m)
-	before, _ := cutBody(text)
-	if err := rawjson.Valid(before, 0); err != nil {
+	if err := rawjson.Valid(text, 0); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	again, err := decode(text)
@@ -73,15 +72,6 @@ func FuzzDecodeCalls(f *testing.F) {
 		roundTrip(t, data, DecodeGetCall, EncodeGetCall)
 		roundTrip(t, data, DecodeListCall, EncodeListCall)
 		roundTrip(t, data, DecodeListReply, EncodeListReply)
-	})
-}
-
-func FuzzDecodeHTTP(f *testing.F) {
-	addGoldens(f, "http_call", "http_reply")
-	f.Add([]byte("{\"url\":\"https://a\"}\x00body\x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		roundTrip(t, data, DecodeHTTPCall, EncodeHTTPCall)
-		roundTrip(t, data, DecodeHTTPReply, EncodeHTTPReply)
 	})
 }
 

@@ -95,7 +95,7 @@ func EncodeIndexGetCall(c *IndexGetCall) []byte { return message.Encode(128, c.f
 // returns [CodeInvalid] to the guest if there is an error.
 func DecodeIndexGetCall(data []byte) (*IndexGetCall, error) {
 	c := &IndexGetCall{}
-	return message.Checked(c, decodeCall(data, c.fields), c.check)
+	return message.Checked(c, DecodeCall(data, c.fields), c.check)
 }
 
 // EncodeIndexReply returns the text of a reply to index_get.

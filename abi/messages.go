@@ -33,7 +33,6 @@ type Controller struct {
 	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
 	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
-	HTTP          []HTTPHost  // hosts that it sends requests to; feature [FeatureHTTP]
 	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
 	Concurrency   int         // concurrent calls of this controller; 0 means the host's default
 	Retry         Retry       // when runs that fail or are requeued are repeated

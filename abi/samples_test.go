@@ -26,7 +26,6 @@ func fullManifest() *Manifest {
 			Changes:     ChangesAnnotation,
 			Gone:        true,
 			Interval:    600_000,
-			HTTP:        []HTTPHost{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}},
 			Validate:    []Operation{OperationCreate, OperationUpdate, OperationDelete},
 			Mutate:      []Operation{OperationCreate, OperationUpdate},
 			Convert:     true,
@@ -148,21 +147,6 @@ func fullIndexGetCall() *IndexGetCall {
 
 func fullIndexReply() *IndexReply {
 	return &IndexReply{Items: []IndexItem{{Namespace: "default", Name: "shop-0", Value: []byte(`{"port":80}`)}}}
-}
-
-func fullHTTPCall() *HTTPCall {
-	return &HTTPCall{
-		Method: "PUT", URL: "https://api.example.com:8443/sites/shop?wait=1",
-		Headers: []HTTPHeader{{Name: "Content-Type", Value: "application/json"}, {Name: "X-Empty"}}, Timeout: 5_000,
-	}
-}
-
-func fullHTTPReply() *HTTPReply {
-	return &HTTPReply{
-		Status: 200, URL: "https://api.example.com/sites/shop",
-		Headers: []HTTPHeader{{Name: "Etag", Value: `"a1"`}},
-		Error:   &Failure{Reason: HTTPTimeout, Message: "no answer within 5s"},
-	}
 }
 
 func fullReviewRequest() *ReviewRequest {

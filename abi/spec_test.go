@@ -52,10 +52,6 @@ var described = map[string]reflect.Type{
 	"index_get":     reflect.TypeFor[IndexGetCall](),
 	"Index reply":   reflect.TypeFor[IndexReply](),
 	"Index item":    reflect.TypeFor[IndexItem](),
-	"HTTP host":     reflect.TypeFor[HTTPHost](),
-	"http":          reflect.TypeFor[HTTPCall](),
-	"HTTP header":   reflect.TypeFor[HTTPHeader](),
-	"HTTP reply":    reflect.TypeFor[HTTPReply](),
 	"get":           reflect.TypeFor[GetCall](),
 	"list":          reflect.TypeFor[ListCall](),
 	"List reply":    reflect.TypeFor[ListReply](),
@@ -115,7 +111,7 @@ func fieldsOf(typ reflect.Type) (names []string) {
 		switch f := typ.Field(i); {
 		case f.Anonymous:
 			names = append(names, fieldsOf(f.Type)...)
-		case f.Tag.Get("json") == "-": // behind the text
+		case f.Tag.Get("json") == "-": // of capabilities
 		case !strings.HasSuffix(f.Tag.Get("json"), ",omitempty"):
 			names = append(names, jsonName(f.Name))
 		}
@@ -130,8 +126,8 @@ func jsonName(field string) string {
 		return "uid"
 	case "APIVersion":
 		return "apiVersion"
-	case "HTTP", "URL":
-		return strings.ToLower(field)
+	case "URL":
+		return "url"
 	}
 	return strings.ToLower(field[:1]) + field[1:]
 }
@@ -174,7 +170,7 @@ func collectNames(typ reflect.Type, names map[string]bool) {
 func TestSpecListsEveryConstant(t *testing.T) {
 	spec := readSpec(t)
 	found := 0
-	for name, value := range exportedConstants(t, "contract.go", "messages.go", "http.go", "review.go") {
+	for name, value := range exportedConstants(t, "contract.go", "messages.go", "review.go") {
 		found++
 		want := "`" + value + "`"
 		if strings.HasPrefix(name, "Max") {
@@ -232,8 +228,6 @@ func TestSpecExamplesDecodeCompletely(t *testing.T) {
 		"index-result":   of("", fullIndexResult(), EncodeIndexResult, DecodeIndexResult),
 		"index-get-call": of("", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
 		"index-reply":    of("", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
-		"http-call":      of("", fullHTTPCall(), EncodeHTTPCall, DecodeHTTPCall),
-		"http-reply":     of("", fullHTTPReply(), EncodeHTTPReply, DecodeHTTPReply),
 		"list-reply":     of("", fullListReply(), EncodeListReply, DecodeListReply),
 
 		"review-request":  of("", fullReviewRequest(), EncodeReviewRequest, DecodeReviewRequest),

@@ -14,7 +14,6 @@ import (
 
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/with/standard"
@@ -97,8 +96,7 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 	r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
 		c.Allow = config.Allow{
 			Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}, Webhooks: []string{config.EveryPlugin},
-			HTTP: map[string]egress.Entries{config.EveryPlugin: {{Host: "127.0.0.1:1", Scheme: "http", Methods: []string{"POST"}, Addresses: []string{"127.0.0.0/8"}}}},
-		}
+		}.WithAllSections()
 		c.Webhook = config.Webhook{Listen: "127.0.0.1:0", URL: "https://127.0.0.1:1", Secret: config.WebhookSecret{Namespace: "default"}}
 		c.LeaderElection = config.LeaderElection{LeaderElect: true, ResourceNamespace: "default", Shards: 1}
 	})

@@ -16,8 +16,7 @@
 // swaps and stops them for the catalog. Beside the stages are config (the
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account, and who sends
-// requests to the host), certificates (those that the host serves TLS with), egress
-// (the HTTP requests of plugins), election (which replica of the
+// requests to the host), certificates (those that the host serves TLS with), election (which replica of the
 // host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), status (what operators see of plugins and objects: /plugins and the page
@@ -44,11 +43,12 @@
 //     page is named in the table of abi/SPEC.md. The name is in camel case, such as cloudEvents; the folders have
 //     it in lower case.
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
-//     (Check), which functions of guests it calls (Exports), what a policy may have (Policy, a struct with JSON
-//     tags that implements config.PolicySection, and config.Bounded if the configuration bounds its numbers) or
-//     must have (PolicyNeeded), what the file of --config may have (Config, which implements config.HostSection, and
-//     config.Bounding if a part of it bounds policies), what the account of the host needs for it (Rules), the row of
-//     thole inspect (Title, Describe), and what it does in a host (New).
+//     (Check), which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may
+//     have (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the
+//     configuration bounds its numbers) and must have for a manifest (Missing), what the file of --config may have
+//     (Config, which implements config.HostSection, and config.Bounding if it bounds policies) and what it has in
+//     allow for each plugin (Allow), what the account of the host needs for it (Rules), the row of thole inspect
+//     (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made
 //     when the plugin runs: the start of a plugin may fail after its part was made. The capability serves requests
@@ -62,7 +62,9 @@
 //     is an example.
 //     Calls of the guest for an object beside its runs are turns (dispatch.ObjectTurns), as in host/with/daemon.
 //     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due
-//     that they find. host/with/scans is an example.
+//     that they find. host/with/scans is an example. A function of the host that it answers is in the hooks, too
+//     (dispatch.ImportCall); what it needs for the calls of a revision is made with that (runner.Use). host/with/http
+//     is an example.
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
 //     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose
 //     names begin with event and reason have its names, with a comment each: "eventX reports that ..." before the

@@ -84,7 +84,8 @@ type Host struct {
 // New checks the configuration and makes the stages. Nothing runs yet, and
 // nothing is left behind if it fails.
 func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err error) {
-	c = c.WithSections(env.Capabilities.Sections()).WithDefaults()
+	c.Sections = env.Capabilities.Sections()
+	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

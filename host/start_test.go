@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/with"
 )
 
@@ -65,14 +65,25 @@ type weight struct {
 
 func (*weight) Problems(*field.Path, string, config.Allow) []error { return nil }
 
-func (*weight) Hosts() egress.Entries { return nil }
+func (*weight) Secrets() []rights.SecretRef { return nil }
 
 func (w *weight) Numbers(at *field.Path) []config.Number {
 	return []config.Number{config.NumberOf(at.Child("grams"), &w.Grams, 1, 100)}
 }
 
+// hostWeight is the field of the configuration.
+type hostWeight weight
+
+func (w *hostWeight) Problems(*field.Path) []error { return nil }
+
+func (w *hostWeight) Bounds() config.PolicySection { return (*weight)(w) }
+
 func TestTheFileOfAHostBoundsTheSectionsOfPolicies(t *testing.T) {
-	capabilities := with.List{{Name: "weight", Policy: func() config.PolicySection { return &weight{Grams: 5} }}}
+	capabilities := with.List{{
+		Name:   "weight",
+		Policy: func() config.PolicySection { return &weight{Grams: 5} },
+		Config: func() config.HostSection { return &hostWeight{Grams: 5} },
+	}}
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("weight: {grams: 4}"), 0o600); err != nil {
 		t.Fatal(err)

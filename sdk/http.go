@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/http"
 )
 
 // HTTPHost is a host that a controller sends requests to by [Run.HTTP].
@@ -19,7 +19,7 @@ import (
 //
 //	func (h HTTPHost) Allows(method, host string) bool
 //	func (h HTTPHost) Has(host string) bool            // reports whether the entry is for the host
-type HTTPHost = abi.HTTPHost
+type HTTPHost = http.Host
 
 // HTTPHeader is one line of a header.
 //
@@ -27,7 +27,7 @@ type HTTPHost = abi.HTTPHost
 //		Name  string
 //		Value string
 //	}
-type HTTPHeader = abi.HTTPHeader
+type HTTPHeader = http.Header
 
 // HTTPRequest is a request to another system.
 type HTTPRequest struct {
@@ -62,14 +62,14 @@ func (r *HTTPResponse) OK() bool { return r.Status/100 == 2 }
 
 // Reasons of an [HTTPError].
 const (
-	HTTPTimeout     = abi.HTTPTimeout     // no complete answer in time
-	HTTPUnreachable = abi.HTTPUnreachable // no connection, or it broke
-	HTTPTLS         = abi.HTTPTLS         // the certificate of the server is not valid for the host
-	HTTPRedirects   = abi.HTTPRedirects   // too many redirects
-	HTTPCircuitOpen = abi.HTTPCircuitOpen // the last requests to the host failed: none is sent for some time
-	HTTPLimited     = abi.HTTPLimited     // more requests than the policy allows
-	HTTPCredential  = abi.HTTPCredential  // the credential of the host cannot be read, or the answer contains it
-	HTTPBadAnswer   = abi.HTTPBadAnswer   // the answer is not HTTP
+	HTTPTimeout     = http.Timeout     // no complete answer in time
+	HTTPUnreachable = http.Unreachable // no connection, or it broke
+	HTTPTLS         = http.TLS         // the certificate of the server is not valid for the host
+	HTTPRedirects   = http.Redirects   // too many redirects
+	HTTPCircuitOpen = http.CircuitOpen // the last requests to the host failed: none is sent for some time
+	HTTPLimited     = http.Limited     // more requests than the policy allows
+	HTTPCredential  = http.Credential  // the credential of the host cannot be read, or the answer contains it
+	HTTPBadAnswer   = http.BadAnswer   // the answer is not HTTP
 )
 
 // HTTPError is the error of a request that got no answer.
@@ -86,7 +86,7 @@ func (e *HTTPError) Error() string {
 		return text + "denied by the manifest or by the policy of the plugin: the log of the host states what would allow it"
 	}
 	if errors.Is(e.Err, ErrTooLarge) {
-		return text + "the answer is longer than " + strconv.Itoa(abi.MaxHTTPAnswer>>20) + " MiB: ask for less at once"
+		return text + "the answer is longer than " + strconv.Itoa(http.MaxAnswer>>20) + " MiB: ask for less at once"
 	}
 	return text + e.Err.Error()
 }
@@ -107,13 +107,13 @@ func (e *HTTPError) Unwrap() error { return e.Err }
 // While the plugin waits it uses no fuel and keeps no other run from executing. The deadline of the
 // run goes on.
 func (r *Run) HTTP(request HTTPRequest) (*HTTPResponse, error) {
-	reply, code := r.host.HTTP(abi.EncodeHTTPCall(&abi.HTTPCall{
+	reply, code := r.host.HTTP(http.EncodeCall(&http.Call{
 		Method: request.Method, URL: request.URL, Headers: request.Headers, Timeout: milliseconds(request.Timeout), Body: request.Body,
 	}))
 	failed := &HTTPError{Method: request.Method, Err: codeError(code)}
-	var answer *abi.HTTPReply
+	var answer *http.Reply
 	if failed.Err == nil {
-		answer, failed.Err = abi.DecodeHTTPReply(reply)
+		answer, failed.Err = http.DecodeReply(reply)
 	}
 	if failed.Err == nil && answer.Error != nil {
 		failed.Reason, failed.Err = answer.Error.Reason, errors.New(answer.Error.Reason+": "+answer.Error.Message)

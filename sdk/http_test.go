@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
@@ -144,7 +144,7 @@ func TestInvalidHTTPRequestIsNotSent(t *testing.T) {
 		{URL: "https://u:p@api.example.com/"},
 		{URL: "https://api.example.com/", Method: "put"},
 		{URL: "https://api.example.com/", Headers: []sdk.HTTPHeader{{Name: "A", Value: "b\r\nC: d"}}},
-		{URL: "https://api.example.com/", Body: make([]byte, abi.MaxHTTPBody+1)},
+		{URL: "https://api.example.com/", Body: make([]byte, contract.MaxBody+1)},
 	} {
 		if _, err := send(w, request); !errors.Is(err, sdk.ErrInvalid) {
 			t.Errorf("%.60q: %v", request.URL, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/gauges"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
@@ -217,9 +218,6 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	if len(c.Conditions.Summaries) > 0 {
 		guest.Feature(abi.FeatureSummaries)
 	}
-	if len(c.HTTP) > 0 {
-		guest.Feature(abi.FeatureHTTP)
-	}
 	if c.Changes != "" || c.Gone != nil {
 		guest.Feature(abi.FeatureChanges)
 	}
@@ -232,6 +230,9 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	}
 	if len(c.Timers) > 0 {
 		manifest.Sections = append(manifest.Sections, timersOf(c.Timers))
+	}
+	if len(c.HTTP) > 0 {
+		manifest.Sections = append(manifest.Sections, abi.Section{Name: http.Name, Value: http.Encode(c.HTTP)})
 	}
 	if c.Daemon != nil {
 		c.Daemon.register(manifest)
@@ -273,7 +274,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, HTTP: c.HTTP,
+		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

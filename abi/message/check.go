@@ -2,6 +2,7 @@ package message
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 )
@@ -40,4 +41,19 @@ func CheckDistinct[T any](list, field string, entries []T, name func(T) string) 
 		seen[n] = true
 		return nil
 	})
+}
+
+// ConsistsOf reports whether s is not empty and has only letters, digits and
+// the given other characters.
+func ConsistsOf(s, others string) bool {
+	for i := range len(s) {
+		if !alphanumeric(s[i]) && strings.IndexByte(others, s[i]) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

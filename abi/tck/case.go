@@ -21,6 +21,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -179,14 +180,21 @@ func CaseOf(name string) (Case, bool) {
 type Capability struct {
 	Name   string // of its section
 	Check  func(c *abi.Controller, section []byte) error
-	Export string   // that it calls, which a guest has whose manifest has the section
-	Denied []string // imports that return [abi.CodeDenied] in its calls
+	Export string // that it calls, which a guest has whose manifest has the section; "" for none
+	// Effects is set if what the import of a capability does may be done in the calls of Export. In those of others
+	// it returns [abi.CodeDenied].
+	Effects bool
+	// Import is what it answers as [Import] does; "" for none. A message of more than MaxMessage bytes is
+	// [abi.CodeInvalid].
+	Import     string
+	MaxMessage int
 }
 
 // Capabilities returns those of the cases.
 func Capabilities() []Capability {
 	return []Capability{
-		{scans.Name, scans.Check, scans.Export, []string{abi.ImportHTTP}},
-		{daemon.Name, daemon.Check, daemon.Export, nil},
+		{Name: scans.Name, Check: scans.Check, Export: scans.Export},
+		{Name: daemon.Name, Check: daemon.Check, Export: daemon.Export, Effects: true},
+		{Name: http.Name, Check: http.Check, Import: http.Import, MaxMessage: http.MaxMessage},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/wasm"
 )
@@ -37,7 +38,7 @@ var (
 		abi.ImportList:   wasm.Signature(ptrLen, i64),
 
 		abi.ImportIndexGet: wasm.Signature(ptrLen, i64),
-		abi.ImportHTTP:     wasm.Signature(ptrLen, i64),
+		http.Import:        wasm.Signature(ptrLen, i64),
 	}
 )
 

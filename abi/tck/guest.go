@@ -5,6 +5,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/wasm"
 )
 
@@ -252,27 +253,29 @@ func IndexGet(call []byte) (reply []byte, code int64) {
 	return abi.EncodeIndexReply(out), 0
 }
 
-// Answered is the URL that [HTTP] answers.
+// Answered is the URL that the import of the capability http answers.
 const Answered = "https://tck.example.com/"
 
 // conformanceHost is that of [Answered], as manifests have it.
-func conformanceHost() abi.HTTPHost {
-	return abi.HTTPHost{Host: "tck.example.com", Methods: []string{"GET", "PUT"}}
+func conformanceHost() http.Host {
+	return http.Host{Host: "tck.example.com", Methods: []string{"GET", "PUT"}}
 }
 
-// HTTP is the capability http as the host under test must serve it, for guests whose manifest has
+// Import is the import of a capability, here http, as the host under test must serve it, for guests whose manifest has
 // the host tck.example.com with the methods GET and PUT. It returns status 200 and the body of the
 // request for [Answered], [abi.CodeDenied] for other URLs and other methods, and [abi.CodeInvalid]
 // for a message that cannot be decoded.
-func HTTP(call []byte) (reply []byte, code int64) {
-	message, err := abi.DecodeHTTPCall(call)
+func Import(name string, call []byte) (reply []byte, code int64) {
+	message, err := http.DecodeCall(call)
 	switch {
+	case name != http.Import:
+		return nil, abi.CodeDenied
 	case err != nil:
 		return nil, abi.CodeInvalid
 	case message.URL != Answered, !conformanceHost().Allows(cmp.Or(message.Method, "GET"), "tck.example.com"):
 		return nil, abi.CodeDenied
 	}
-	return abi.EncodeHTTPReply(&abi.HTTPReply{Status: 200, Body: message.Body}), 0
+	return http.EncodeReply(&http.Reply{Status: 200, Body: message.Body}), 0
 }
 
 // fieldsOf returns the fields of an object. Those of a call that was decoded are valid.

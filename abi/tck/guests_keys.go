@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/http"
 )
 
 // This file has guests with an index by keys: correct ones, and ones whose index fails.
@@ -116,7 +117,7 @@ func deniesCapabilities(g *guest, functions ...string) (body []byte) {
 		{abi.ImportGet, getObject()},
 		{abi.ImportList, listObjects()},
 		{abi.ImportIndexGet, abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: objectEntry().Key})},
-		{abi.ImportHTTP, putCall(nil)},
+		{http.Import, putCall(nil)},
 	} {
 		if !slices.Contains(functions, c.function) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -135,11 +136,11 @@ func echoScan() Case {
 func readsScan() Case {
 	const name = "scan-reads"
 	output := scans.EncodeResult(&scans.Result{})
-	return scanCase(name, "get, list and index_get return what they return in a run, and http -2", output, func(g *guest) []byte {
+	return scanCase(name, "get, list and index_get return what they return in a run, and an import with effects -2", output, func(g *guest) []byte {
 		g.manifest = scanned(name, func(c *abi.Controller) {
 			listsKeys(c)
-			c.HTTP = []abi.HTTPHost{conformanceHost()}
-		}, abi.FeatureIndexes, abi.FeatureHTTP)
+			c.Sections = append(c.Sections, conformanceSection())
+		}, abi.FeatureIndexes)
 		call := func(function string, message, reply []byte) []byte {
 			f := g.Import(abi.ImportModule, function, ptrLen, i64Only)
 			return trapIf(g.constant(message), Call(f), I64Const(int64(len(reply))), I64Ne)
@@ -151,7 +152,7 @@ func readsScan() Case {
 			call(abi.ImportList, listObjects(), listed),
 			call(abi.ImportIndexGet, key, found),
 			call(abi.ImportGet, getObject(), []byte(Object)),
-			deniesCapabilities(g, abi.ImportHTTP),
+			deniesCapabilities(g, http.Import),
 			g.writes(output), I32Const(0))
 		g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
 		return body

@@ -44,7 +44,7 @@ type Stepper interface {
 
 // Scanner is a [Guest] that scans.
 type Scanner interface {
-	// Scan is [Guest.Reconcile] for the export scan, in which http returns [abi.CodeDenied].
+	// Scan is [Guest.Reconcile] for the export scan, in which the imports of capabilities return [abi.CodeDenied].
 	Scan(request []byte) (code int32, output []byte, err error)
 }
 

@@ -101,8 +101,7 @@ func (a Allow) entryCeilingProblems(plugin string, p *Policy) (problems []error)
 	}
 	for i, e := range p.Allow {
 		if !a.EntriesOf(plugin).Cover(e) {
-			problems = append(problems, field.Forbidden(at.Index(i), "the host's configuration does not allow this much to the plugin: "+
-				"remove it, or have it allowed in the file of --config: "+Needs{Entries: rights.Entries{e}}.configText(plugin)))
+			problems = append(problems, Needs{Entries: rights.Entries{e}}.notAllowed(at.Index(i), plugin))
 		}
 	}
 	return problems
@@ -140,7 +139,7 @@ func (a Allow) problems() (problems []error) {
 		problems = append(problems, pluginProblems(at, plugin)...)
 		problems = append(problems, a.Namespaces[plugin].problems(at.Key(plugin))...)
 	}
-	return slices.Concat(problems, a.httpProblems(), a.accountProblems())
+	return slices.Concat(problems, a.problemsOfSections(), a.accountProblems())
 }
 
 func pluginProblems(at *field.Path, plugin string) []error {

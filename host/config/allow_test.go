@@ -116,7 +116,7 @@ func TestEntriesOfTheConfigurationAreChecked(t *testing.T) {
 		"allow: {entries: {P_: [{groups: [a], kinds: [B], verbs: [get]}]}}": `allow.entries: Invalid value: "P_": must be the name of a plugin, or "*"`,
 		"allow: {entries: {p: [{groups: [a], kinds: [B], verbs: [geet]}]}}": `allow.entries[p][0].verbs[0]: Invalid value: "geet": must be one of get`,
 		"allow: {entries: {p: [{group: [a]}]}}":                             `unknown field "allow.entries[p][0].group", did you mean "groups"?`,
-		"allow: {crossNamespace: [p]}":                                      `unknown field "allow.crossNamespace"; known there are entries, http, namespaces`,
+		"allow: {crossNamespace: [p]}":                                      `unknown field "allow.crossNamespace"; known there are entries, namespaces`,
 	} {
 		_, err := Read(write(t, text))
 		wantProblems(t, err, want)

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -85,9 +84,8 @@ type Config struct {
 	// file is taken. They are bounded by the rest of the configuration, as a file is.
 	Policies map[string]json.RawMessage `json:"policies,omitempty"`
 
-	// Sections are the fields that capabilities have here and in policies. They are those of the program, with what
-	// the file has of those that it bounds. Values are what the fields have here that [Section].Config declares, by
-	// their names: of each one, once the defaults are filled in.
+	// Sections are the fields that capabilities have here and in policies. Values are what the fields have here that
+	// [Section].Config declares, by their names: of each one, once the defaults are filled in.
 	Sections []Section              `json:"-"`
 	Values   map[string]HostSection `json:"-"`
 }
@@ -99,11 +97,6 @@ type Allow struct {
 	// [EveryPlugin] stands for all plugins that are not named; without it the policies
 	// of these can allow nothing.
 	Entries map[string]rights.Entries `json:"entries,omitempty"`
-	// HTTP bounds what the http of a policy may have, by the name of the plugin: of each entry,
-	// the host, scheme, methods, secretRef with its header, addresses and proxy must be
-	// those of an entry here, or part of them. [EveryPlugin] stands for all plugins that are not
-	// named; without it the policies of these can allow none.
-	HTTP map[string]egress.Entries `json:"http,omitempty"`
 	// Pooled names the plugins that may keep state across namespaces, if the plugin's
 	// policy has the isolation "pooled". [EveryPlugin] stands for all plugins.
 	Pooled []string `json:"pooled,omitempty"`
@@ -120,7 +113,10 @@ type Allow struct {
 	// not named; without it the policies of these can name none.
 	ServiceAccounts map[string][]string `json:"serviceAccounts,omitempty"`
 
-	everyHTTP bool // see WithEveryHTTP
+	// Sections are the fields of capabilities, by their names and those of plugins: see [Allow.SectionOf].
+	Sections map[string]map[string]AllowSection `json:"-"`
+
+	allSections bool // see WithAllSections
 }
 
 // EveryPlugin stands for all plugins in a list of names.
@@ -198,10 +194,7 @@ func (c Config) WithDefaults() Config {
 	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
 	c.Metrics.setDefaults(c.Listen)
 	c.Webhook.setDefaults()
-	if values := hostSections(c.Sections); len(values) > 0 {
-		maps.Copy(values, c.Values)
-		c.Values = values
-	}
+	c.setSections()
 	for _, n := range c.numbers() {
 		if n.value == 0 {
 			n.set(n.standard)

@@ -41,6 +41,10 @@ func (c Config) checkIsolation(plugin string, i Isolation) error {
 func (p Policy) Sandbox() sandbox.Limits {
 	limits := p.Limits.Sandbox()
 	limits.PoolNamespaces = p.Isolation == IsolationPooled
-	limits.HTTPInstances = min(p.Limits.HTTPRequests, maxInstances-limits.Instances)
+	for _, s := range p.Sections {
+		if s, waits := s.(WaitingSection); waits {
+			limits.Waiting = min(limits.Waiting+s.Waiting(), maxInstances-limits.Instances)
+		}
+	}
 	return limits
 }

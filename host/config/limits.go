@@ -58,13 +58,6 @@ type Limits struct {
 	// ChurnMiB is how much the plugin may write in 5 minutes, all at once after a pause
 	// of that length; each write counts with the whole object. Default 512.
 	ChurnMiB int `json:"churnMiB,omitempty"`
-	// HTTPRequests is how many HTTP requests of the plugin wait for an answer at once, if its
-	// policy allows it http; default 16. As many calls may run beyond Instances, so that
-	// those that wait do not keep others from running.
-	HTTPRequests int `json:"httpRequests,omitempty"`
-	// HTTPRequestsPerSecond is how many of them are sent in a second, redirects included;
-	// default 50. After a pause HTTPRequests may be sent at once.
-	HTTPRequestsPerSecond float32 `json:"httpRequestsPerSecond,omitempty"`
 }
 
 // maxInstances also bounds the default of limits.instances, which is the number of
@@ -88,8 +81,6 @@ func (l *Limits) numbers() []number {
 		numberOf("limits.writeBurst", &l.WriteBurst, 40, 1, 10_000),
 		numberOf("limits.storedMiB", &l.StoredMiB, 256, 1, 1<<20),
 		numberOf("limits.churnMiB", &l.ChurnMiB, 512, 1, 1<<20),
-		numberOf("limits.httpRequests", &l.HTTPRequests, 16, 1, 1000),
-		numberOf("limits.httpRequestsPerSecond", &l.HTTPRequestsPerSecond, 50, 0.1, 10_000),
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kyaml "sigs.k8s.io/yaml"
+
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -18,17 +20,13 @@ import (
 // Needs are what a plugin needs and its policy lacks. A field has what the field of the policy
 // has to have, with what it has already; the zero value if nothing is missing there.
 type Needs struct {
-	Entries rights.Entries // allow
-	HTTP    egress.Entries
-
-	Sections map[string]PolicySection // of capabilities, by the names of their fields: {}, with the defaults
-	Webhooks bool                     // {}, with the defaults
+	Entries  rights.Entries            // allow
+	Sections map[string]MissingSection // of capabilities, by the names of their fields
+	Webhooks bool                      // {}, with the defaults
 }
 
 // Any reports whether something is missing.
-func (n Needs) Any() bool {
-	return n.Entries != nil || len(n.Sections) > 0 || n.HTTP != nil || n.Webhooks
-}
+func (n Needs) Any() bool { return n.Entries != nil || len(n.Sections) > 0 || n.Webhooks }
 
 // Lacks returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
 func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
@@ -38,16 +36,20 @@ func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Se
 	if p.Allow.Missing(asked) {
 		n.Entries = p.Allow.CompletedFor(asked)
 	}
-	if missing := p.HTTP.Missing(m); missing != nil {
-		n.HTTP = slices.Concat(p.HTTP, missing)
-	}
 	n.Webhooks = p.Webhooks == nil && Offers(m)
 	for _, s := range sections {
-		if p.Sections[s.Name] == nil && s.Needed != nil && slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return s.Needed(&c) }) {
+		if s.Missing == nil {
+			continue
+		}
+		has, written := p.Sections[s.Name]
+		if !written {
+			has = s.New()
+		}
+		if missing := s.Missing(has, written, m); missing.Value != nil {
 			if n.Sections == nil {
-				n.Sections = map[string]PolicySection{}
+				n.Sections = map[string]MissingSection{}
 			}
-			n.Sections[s.Name] = s.New()
+			n.Sections[s.Name] = missing
 		}
 	}
 	return n
@@ -58,12 +60,12 @@ func (p Policy) With(n Needs) Policy {
 	if n.Entries != nil {
 		p.Allow = n.Entries
 	}
-	if n.HTTP != nil {
-		p.HTTP = n.HTTP
-	}
 	if n.Sections != nil {
-		all := maps.Clone(n.Sections)
+		all := map[string]PolicySection{}
 		maps.Copy(all, p.Sections)
+		for name, s := range n.Sections {
+			all[name] = s.Value
+		}
 		p.Sections = all
 	}
 	if n.Webhooks {
@@ -72,11 +74,14 @@ func (p Policy) With(n Needs) Policy {
 	return p
 }
 
-// IsExact reports whether the needs are no more than a plugin uses. A host with a wildcard
-// stands for all hosts that somebody allows, and not for all that there are.
-func (n Needs) IsExact(p Policy) bool {
-	_, exact := n.HTTP[min(len(p.HTTP), len(n.HTTP)):].WithoutWildcards()
-	return exact
+// IsExact reports whether the needs are no more than a plugin uses.
+func (n Needs) IsExact() bool {
+	for _, s := range n.Sections {
+		if s.Wildcard {
+			return false
+		}
+	}
+	return true
 }
 
 // maxPolicyText bounds the text of what a manifest needs, in bytes. It is longer than that
@@ -86,17 +91,18 @@ const maxPolicyText = 8 << 10
 // MarshalJSON implements [json.Marshaler]: a policy with the needs.
 func (n Needs) MarshalJSON() ([]byte, error) {
 	p := map[string]any{"apiVersion": rights.APIVersion}
-	for name := range n.Sections {
-		p[name] = struct{}{}
+	for name, s := range n.Sections {
+		asJSON, err := kyaml.YAMLToJSON([]byte(s.Text))
+		if err != nil {
+			return nil, err
+		}
+		p[name] = json.RawMessage(asJSON)
 	}
 	if n.Webhooks {
 		p["webhooks"] = struct{}{}
 	}
 	if n.Entries != nil {
 		p["allow"] = n.Entries
-	}
-	if n.HTTP != nil {
-		p["http"] = n.HTTP
 	}
 	return json.Marshal(p)
 }
@@ -105,16 +111,13 @@ func (n Needs) MarshalJSON() ([]byte, error) {
 func (n Needs) PolicyText() string {
 	fields := []string{"apiVersion: " + rights.APIVersion}
 	for _, name := range slices.Sorted(maps.Keys(n.Sections)) {
-		fields = append(fields, name+": {}")
+		fields = append(fields, name+": "+n.Sections[name].Text)
 	}
 	if n.Webhooks {
 		fields = append(fields, "webhooks: {}")
 	}
 	if n.Entries != nil {
 		fields = append(fields, "allow: "+n.Entries.String())
-	}
-	if n.HTTP != nil {
-		fields = append(fields, "http: "+n.HTTP.String())
 	}
 	return sanitize.Truncate("{"+strings.Join(fields, ", ")+"}", maxPolicyText)
 }
@@ -126,8 +129,8 @@ func (n Needs) configText(plugin string) string {
 	if n.Entries != nil {
 		fields = append(fields, fmt.Sprintf("entries: {%s: %s}", rights.Quote(plugin), n.Entries))
 	}
-	if n.HTTP != nil {
-		fields = append(fields, fmt.Sprintf("http: {%s: %s}", rights.Quote(plugin), n.HTTP))
+	for _, name := range slices.Sorted(maps.Keys(n.Sections)) {
+		fields = append(fields, fmt.Sprintf("%s: {%s: %s}", name, rights.Quote(plugin), n.Sections[name].Allow))
 	}
 	if n.Webhooks {
 		fields = append(fields, fmt.Sprintf("webhooks: [%s]", rights.Quote(plugin)))
@@ -135,13 +138,30 @@ func (n Needs) configText(plugin string) string {
 	return "{allow: {" + strings.Join(fields, ", ") + "}}"
 }
 
+// notAllowed returns the error of a part of a policy, at that path, that needs this of the configuration.
+func (n Needs) notAllowed(at *field.Path, plugin string) error {
+	return field.Forbidden(at, "the host's configuration does not allow this much to the plugin: "+
+		"remove it, or have it allowed in the file of --config: "+n.configText(plugin))
+}
+
+// NotAllowed returns the error of a part of a policy, at that path, for which the field of a capability in allow has
+// to have more.
+func NotAllowed(at *field.Path, plugin, name string, more AllowSection) error {
+	return Needs{Sections: map[string]MissingSection{name: {Allow: more}}}.notAllowed(at, plugin)
+}
+
 // beyond returns the needs that the configuration does not let the policy of a plugin have.
 func (n Needs) beyond(a Allow, plugin string) (more Needs) {
 	if !a.Covers(plugin, n.Entries) {
 		more.Entries = n.Entries
 	}
-	if slices.ContainsFunc(n.HTTP, func(e egress.Entry) bool { return !a.coversHTTP(plugin, e) }) {
-		more.HTTP = n.HTTP
+	for name, s := range n.Sections {
+		if s.Allow != nil && s.Value.Problems(field.NewPath(name), plugin, a) != nil {
+			if more.Sections == nil {
+				more.Sections = map[string]MissingSection{}
+			}
+			more.Sections[name] = s
+		}
 	}
 	more.Webhooks = n.Webhooks && !a.AllowsWebhooks(plugin)
 	return more

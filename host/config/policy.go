@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -35,10 +34,6 @@ type Policy struct {
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
-	// HTTP names the hosts to which the plugin may send requests, of those that its manifest
-	// declares, within limits.httpRequests and limits.httpRequestsPerSecond. The configuration
-	// must allow them too.
-	HTTP egress.Entries `json:"http,omitempty"`
 	// Webhooks lets the plugin review the requests for objects that its controllers validate or
 	// mutate, and convert those that they convert: {} with the defaults. The configuration must
 	// allow it too.
@@ -145,7 +140,6 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 		}
 	}
 	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
-	problems = append(problems, c.Allow.httpCeilingProblems(plugin, p)...)
 	problems = append(problems, c.Allow.sectionProblems(plugin, p)...)
 	problems = append(problems, c.checkWebhooks(plugin, p)...)
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p), p.checkLogLevel())

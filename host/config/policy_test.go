@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -162,12 +161,12 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 	f.Add("namespaces: [a, c, \"\"]")
 	f.Add("apiVersion: thole.dev/v1alpha1\nallow: [{groups: ['*'], kinds: ['*'], verbs: ['*'], namespaces: ['*']}]")
 	f.Add("apiVersion: thole.dev/v1alpha1\nserviceAccount: a/b\ndigest: sha256:0")
-	f.Add("apiVersion: thole.dev/v1alpha1\nhttp: [{host: a.b, methods: [GET], addresses: [10.0.0.0/24]}]")
+	f.Add("apiVersion: thole.dev/v1alpha1\nmail: {to: [{host: x}, {host: y}], size: 1}")
 	ceiling := rights.Entries{{Groups: []string{""}, Kinds: []string{"Pod"}, Verbs: []string{"get", "list"}, Namespaces: []string{"a", "b"}}}
 	c := Config{Allow: Allow{
 		Entries: map[string]rights.Entries{"p": ceiling}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}, ServiceAccounts: map[string][]string{"p": {"a/b"}},
-		HTTP: map[string]egress.Entries{"p": {{Host: "*.b", Addresses: []string{"10.0.0.0/8"}}}},
-	}, DryRun: true}.WithDefaults()
+		Sections: map[string]map[string]AllowSection{"mail": {"p": letters{{"x"}}}},
+	}, DryRun: true, Sections: withMail().Sections}.WithDefaults()
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := c.ReadPolicy("p", versioned(text))
 		if err != nil {
@@ -189,9 +188,9 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 		if a := p.Account(); a != (rights.Account{}) && a != (rights.Account{Namespace: "a", Name: "b"}) || p.ServiceAccount != "" && a == (rights.Account{}) {
 			t.Errorf("the plugin may act as %v", a)
 		}
-		for _, e := range p.HTTP {
-			if !strings.HasSuffix(e.Host, ".b") && e.Host != "*.b" && e.Host != "*.b:443" && !strings.HasSuffix(e.Host, ".b:443") || e.Scheme == "http" || e.SecretRef != nil || e.Proxy != "" || len(e.Methods) > 0 && slices.ContainsFunc(e.Methods, func(m string) bool { return m != "GET" }) {
-				t.Errorf("the policy allows requests by %s", e)
+		for name, s := range p.Sections {
+			if slices.ContainsFunc(s.(*mail).To, func(l letter) bool { return l.Host != "x" }) {
+				t.Errorf("the policy allows the %s %+v", name, s)
 			}
 		}
 		ceilings := c.Limits.numbers()

@@ -1,35 +1,59 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/rights"
 )
 
-// A capability has a field of its own in the policy of a plugin, and in the file of --config. They are decoded
-// and checked as strictly as the fields of [Policy] and [Config].
+// A capability has a field of its own in the policy of a plugin, in the file of --config, and in allow there. They are
+// decoded and checked as strictly as the fields of [Policy], [Config] and [Allow].
 
 // Section declares the fields of a capability, and what policies have to allow for it.
 type Section struct {
-	Name string // of both fields
+	Name string // of the fields
 	// ForNoObject reports whether the guest is called for no object of a controller. It may be nil.
 	ForNoObject func(c *abi.Controller) bool
-	// Needed reports whether the policy must have the field for a controller, if only with the defaults. It may
-	// be nil.
-	Needed func(c *abi.Controller) bool
+	// Missing returns what the field of a policy has to have for a manifest. has is what it has, and without the
+	// field, for which written is false, what New returns; it must not be changed. Missing may be nil.
+	Missing func(has PolicySection, written bool, m *abi.Manifest) MissingSection
 	// New returns a value of the field in policies with the defaults: a pointer to a struct, whose fields have
 	// JSON tags and, in Go, comments. It is nil if there is no field.
 	New func() PolicySection
 	// Config returns the value of the field in the file of --config with its defaults, which are kept where
-	// the file has nothing: a pointer as well, see [Bounding]. It is nil if there is no field, or one that does
-	// nothing but bound policies.
+	// the file has nothing: a pointer as well, see [Bounding]. It is nil if there is no field.
 	Config func() HostSection
+	// Allow is a value of the type that the field in allow has for each plugin, see [Allow.SectionOf]. It is nil if
+	// there is no field.
+	Allow AllowSection
+}
+
+// MissingSection is what the field of a capability in a policy has to have for a manifest.
+type MissingSection struct {
+	Value PolicySection // with what the field has already; nil: nothing is missing
+	Text  string        // what is to be written for the value: YAML on one line
+	Allow AllowSection  // what allow has to have for the plugin; nil: nothing
+	// Wildcard is set if that is more than the plugin uses, so that somebody has to decide how much it is.
+	Wildcard bool
+}
+
+// AllowSection is what allow of the configuration has in the field of a capability for one plugin: a list. Its String
+// is YAML on one line.
+type AllowSection interface {
+	EntryExampler
+	fmt.Stringer
+	// Problems returns what is wrong with the value. at is its path.
+	Problems(at *field.Path) []error
 }
 
 // HostSection is what the file of --config has in the field of a capability.
@@ -43,30 +67,54 @@ type PolicySection interface {
 	// Problems returns what is wrong with the value, and what of it the configuration does not allow the
 	// plugin. at is the path of the field.
 	Problems(at *field.Path, plugin string, ceiling Allow) []error
-	// Hosts returns the hosts to which requests are sent because of the section, once it was checked.
-	Hosts() egress.Entries
+	// Secrets returns the Secrets that the host reads because of the section, once it was checked.
+	Secrets() []rights.SecretRef
 }
 
-// Bounded is implemented by a [PolicySection] that consists of numbers. The configuration may have the field, too:
-// what is there are the defaults of policies, and the most that they may have.
+// WaitingSection is implemented by a [PolicySection] that lets calls of the guest wait, see [sandbox.Limits].
+type WaitingSection interface {
+	// Waiting returns how many there may be at once.
+	Waiting() int
+}
+
+// SectionOf returns what allow has in the field of a capability for a plugin, which bounds the field in its policy; nil
+// if there is nothing. Everything is allowed if all is true.
+func (a Allow) SectionOf(name, plugin string) (allowed AllowSection, all bool) {
+	if own, ok := a.Sections[name][plugin]; ok {
+		return own, a.allSections
+	}
+	return a.Sections[name][EveryPlugin], a.allSections
+}
+
+// WithAllSections returns the ceiling without bounds for the fields of capabilities.
+func (a Allow) WithAllSections() Allow {
+	a.allSections = true
+	return a
+}
+
+// Bounded is implemented by a [PolicySection] with numbers. Their defaults are the most that a policy may have, unless
+// the file of --config has others: [Bounding].
 type Bounded interface {
 	PolicySection
 	// Numbers returns the numbers, see [NumberOf]. at is the path of the field.
 	Numbers(at *field.Path) []Number
 }
 
-// Bounding is implemented by a [HostSection] of which a part bounds policies, beside what is of the host alone.
+// Bounding is implemented by a [HostSection] that has the defaults of policies, and the most that they may have.
 type Bounding interface {
 	HostSection
-	// Bounds returns that part. It is a value as New of the [Section] returns it, and [Bounded].
+	// Bounds returns them: a value as New of the [Section] returns it, which is [Bounded].
 	Bounds() PolicySection
 }
 
-// WithSections returns the configuration with the sections of a program, which have the bounds of those that it
-// has.
-func (c Config) WithSections(all []Section) Config {
-	c.Sections = withBounds(all, c.bounds())
-	return c
+// setSections sets the values of the fields of capabilities to their defaults where the file has nothing. The defaults of
+// policies become those of the file.
+func (c *Config) setSections() {
+	if values := hostSections(c.Sections); len(values) > 0 {
+		maps.Copy(values, c.Values)
+		c.Values = values
+		c.Sections = withBounds(c.Sections, c.bounds())
+	}
 }
 
 // isBounded reports whether the section implements [Bounded].
@@ -88,12 +136,17 @@ func sectionNumbers(sections map[string]PolicySection) (all []number) {
 	return all
 }
 
-// bounds returns what the configuration has of the sections that it bounds.
+// bounds returns the defaults of the sections of policies with numbers, which are the most that policies may have.
 func (c Config) bounds() map[string]PolicySection {
 	all := map[string]PolicySection{}
 	for _, s := range c.Sections {
 		if s.isBounded() {
 			all[s.Name] = s.New()
+		}
+	}
+	for name, value := range c.Values {
+		if b, ok := value.(Bounding); ok {
+			all[name] = b.Bounds()
 		}
 	}
 	return all
@@ -158,26 +211,13 @@ func policySections(sections []Section) map[string]PolicySection {
 	return all
 }
 
-// hostSections returns the fields in the file of --config with their defaults, by their names, but for those that
-// do nothing but bound policies.
+// hostSections returns the fields in the file of --config with their defaults, by their names.
 func hostSections(sections []Section) map[string]HostSection {
 	all := map[string]HostSection{}
 	for _, s := range sections {
 		if s.Config != nil {
 			all[s.Name] = s.Config()
 		}
-	}
-	return all
-}
-
-// inFile returns what the file of --config has in the fields of capabilities, by their names.
-func (c Config) inFile(values map[string]HostSection) map[string]any {
-	all := map[string]any{}
-	for name, s := range c.bounds() {
-		all[name] = s
-	}
-	for name, s := range values {
-		all[name] = s
 	}
 	return all
 }
@@ -189,8 +229,22 @@ func policyFields(sections []Section) fields {
 }
 
 func configFields(sections []Section) fields {
-	all := withSections(fieldsOf(reflect.TypeFor[Config](), ""), Config{Sections: sections}.bounds(), false)
-	return withSections(all, hostSections(sections), true)
+	all := withSections(fieldsOf(reflect.TypeFor[Config](), ""), hostSections(sections), true)
+	for path, value := range allowSections(sections) {
+		all[path] = reflect.TypeOf(value).Elem()
+	}
+	return all
+}
+
+// allowSections returns pointers to what the fields in allow have, by the paths of these: maps by plugin.
+func allowSections(sections []Section) map[string]any {
+	all := map[string]any{}
+	for _, s := range sections {
+		if s.Allow != nil {
+			all["allow."+s.Name] = reflect.New(reflect.MapOf(reflect.TypeFor[string](), reflect.TypeOf(s.Allow))).Interface()
+		}
+	}
+	return all
 }
 
 // withSections adds the fields of sections. Without mayBeEmpty one that has no value is refused: nobody knows
@@ -214,63 +268,116 @@ func (f policyFile) unmarshal(asJSON []byte, known schema, written map[string]an
 }
 
 func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) []error {
-	found, problems := unmarshalSections(asJSON, c, c.inFile(hostSections(c.Sections)), known, written)
-	bounds := map[string]PolicySection{}
-	for name, value := range found {
-		if v, ok := value.(HostSection); ok {
-			if c.Values == nil {
-				c.Values = map[string]HostSection{}
-			}
-			c.Values[name] = v
-		}
-		switch v := value.(type) {
-		case Bounding:
-			bounds[name] = v.Bounds()
-		case PolicySection:
-			bounds[name] = v
-		}
+	sections := allowSections(c.Sections)
+	for name, s := range hostSections(c.Sections) {
+		sections[name] = s
 	}
-	c.Sections = withBounds(c.Sections, bounds)
+	found, problems := unmarshalSections(asJSON, c, sections, known, written)
+	for path, value := range found {
+		v, ok := value.(HostSection)
+		if !ok {
+			c.Allow.add(strings.TrimPrefix(path, "allow."), reflect.ValueOf(value).Elem())
+			continue
+		}
+		if c.Values == nil {
+			c.Values = map[string]HostSection{}
+		}
+		c.Values[path] = v
+	}
 	return problems
 }
 
-// unmarshalSections is [unmarshal] for a document with sections. It returns those that are written, nil for
-// none. The values that are passed may be changed.
+// add adds what allow has in the field of a capability, a map by plugin.
+func (a *Allow) add(name string, byPlugin reflect.Value) {
+	if a.Sections == nil {
+		a.Sections = map[string]map[string]AllowSection{}
+	}
+	a.Sections[name] = map[string]AllowSection{}
+	for plugin, value := range byPlugin.Seq2() {
+		a.Sections[name][plugin.String()] = value.Interface().(AllowSection)
+	}
+}
+
+// unmarshalSections is [unmarshal] for a document with sections, by the paths of their fields. It returns those that
+// are written, nil for none. The values that are passed may be changed.
 func unmarshalSections[S any](asJSON []byte, into any, sections map[string]S, known schema, written map[string]any) (found map[string]S, problems []error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(asJSON, &members); err != nil {
+	var members map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(asJSON))
+	decoder.UseNumber() // keeps all digits
+	if err := decoder.Decode(&members); err != nil {
 		return nil, []error{err}
 	}
-	for _, name := range slices.Sorted(maps.Keys(sections)) {
-		text, ok := members[name]
-		delete(members, name)
-		if !ok || string(text) == "null" {
+	taken := map[string]any{}
+	for _, path := range slices.Sorted(maps.Keys(sections)) {
+		value, shown := valueAt(members, path), valueAt(written, path)
+		unstructured.RemoveNestedField(members, split(path)...)
+		unstructured.RemoveNestedField(written, split(path)...)
+		if value == nil {
 			continue
 		}
-		value := reflect.ValueOf(sections[name])
-		// A struct with that one field, so that errors have the paths of the whole.
-		around := reflect.New(reflect.StructOf([]reflect.StructField{{
-			Name: "Section", Type: value.Type(), Tag: reflect.StructTag(`json:"` + name + `"`),
-		}}))
-		around.Elem().Field(0).Set(value)
-		alone, err := json.Marshal(map[string]json.RawMessage{name: text})
-		if err != nil {
-			return nil, append(problems, err)
-		}
-		wrong := unmarshal(alone, around.Interface(), known, map[string]any{name: written[name]})
+		taken[path] = shown
+		wrong := unmarshalSection(path, value, sections[path], known, shown)
 		if problems = append(problems, wrong...); len(wrong) > 0 {
 			continue
 		}
 		if found == nil {
 			found = map[string]S{}
 		}
-		found[name] = sections[name]
+		found[path] = sections[path]
 	}
 	others, err := json.Marshal(members)
 	if err != nil {
 		return nil, append(problems, err)
 	}
-	return found, append(problems, unmarshal(others, into, known, written)...)
+	problems = append(problems, unmarshal(others, into, known, written)...)
+	for path, value := range taken {
+		_ = unstructured.SetNestedField(written, value, split(path)...) // fails if a mapping was removed that has it
+	}
+	return found, problems
+}
+
+// unmarshalSection stores the value at a path in a pointer. Fields of the type that the document does not have there
+// are unknown.
+func unmarshalSection(path string, value, into any, known schema, written any) (problems []error) {
+	around := reflect.ValueOf(into)
+	for _, name := range slices.Backward(split(path)) { // so that errors have the paths of the whole
+		outer := reflect.New(reflect.StructOf([]reflect.StructField{{
+			Name: "Field", Type: around.Type(), Tag: reflect.StructTag(`json:"` + name + `"`),
+		}})).Elem()
+		outer.Field(0).Set(around)
+		around, value, written = outer, map[string]any{name: value}, map[string]any{name: written}
+	}
+	whole := written.(map[string]any)
+	if members, ok := valueAt(value.(map[string]any), path).(map[string]any); ok && isMapping(known.fields[path]) {
+		for _, name := range sortedNames(members) {
+			if below := path + "." + name; known.fields[below] == nil {
+				problems = append(problems, unknownField(below, known, whole))
+				delete(members, name)
+				unstructured.RemoveNestedField(whole, split(below)...)
+			}
+		}
+	}
+	asJSON, err := json.Marshal(value)
+	if err != nil {
+		return append(problems, err)
+	}
+	return append(problems, unmarshal(asJSON, around.Addr().Interface(), known, whole)...)
+}
+
+// problemsOfSections returns what is wrong with the fields of capabilities in allow.
+func (a Allow) problemsOfSections() (problems []error) {
+	for _, name := range slices.Sorted(maps.Keys(a.Sections)) {
+		at := field.NewPath("allow", name)
+		for _, plugin := range slices.Sorted(maps.Keys(a.Sections[name])) {
+			s := a.Sections[name][plugin]
+			problems = append(problems, pluginProblems(at, plugin)...)
+			if reflect.ValueOf(s).Len() == 0 {
+				problems = append(problems, field.Required(at.Key(plugin), "write an entry, or remove the line"))
+			}
+			problems = append(problems, s.Problems(at.Key(plugin))...)
+		}
+	}
+	return problems
 }
 
 // sectionProblems returns what is wrong with the sections of a policy.
@@ -281,13 +388,16 @@ func (a Allow) sectionProblems(plugin string, p *Policy) (problems []error) {
 	return problems
 }
 
-// Secrets returns the Secrets with the credentials of the hosts that the policy names, each once.
-func (p Policy) Secrets() []egress.SecretRef {
-	all := slices.Clone(p.HTTP)
+// Secrets returns the Secrets that the host reads because of the policy, each once.
+func (p Policy) Secrets() (all []rights.SecretRef) {
 	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
-		all = append(all, p.Sections[name].Hosts()...)
+		for _, ref := range p.Sections[name].Secrets() {
+			if !slices.Contains(all, ref) {
+				all = append(all, ref)
+			}
+		}
 	}
-	return all.Secrets()
+	return all
 }
 
 // MarshalJSON implements [json.Marshaler]: each section is a field.
@@ -299,7 +409,13 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements [json.Marshaler]: each section is a field.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type fieldsAlone Config
-	return marshalSections(fieldsAlone(c), c.inFile(c.Values))
+	return marshalSections(fieldsAlone(c), c.Values)
+}
+
+// MarshalJSON implements [json.Marshaler]: each section is a field.
+func (a Allow) MarshalJSON() ([]byte, error) {
+	type fieldsAlone Allow
+	return marshalSections(fieldsAlone(a), a.Sections)
 }
 
 func marshalSections[S any](fieldsAlone any, sections map[string]S) ([]byte, error) {

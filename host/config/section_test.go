@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +11,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -28,18 +30,57 @@ type letters []letter
 
 func (letters) EntryExample() string { return "such as {host: a}" }
 
-func (m *mail) Problems(at *field.Path, plugin string, ceiling Allow) []error {
+func (all letters) String() string {
+	var texts []string
+	for _, l := range all {
+		texts = append(texts, "{host: "+l.Host+"}")
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+func (all letters) Problems(at *field.Path) (problems []error) {
+	for i, l := range all {
+		if l.Host == "nowhere" {
+			problems = append(problems, field.Invalid(at.Index(i).Child("host"), l.Host, "must be somewhere"))
+		}
+	}
+	return problems
+}
+
+func (m *mail) Problems(at *field.Path, plugin string, ceiling Allow) (problems []error) {
 	if m.From == "nobody" {
 		return []error{field.Invalid(at.Child("from"), m.From, "must be somebody")}
 	}
-	return ceiling.HTTPProblems(at.Child("to"), plugin, m.Hosts())
+	allowed, all := ceiling.SectionOf("mail", plugin)
+	most, _ := allowed.(letters)
+	for i, l := range m.To {
+		if !all && !slices.Contains(most, l) {
+			problems = append(problems, NotAllowed(at.Child("to").Index(i), plugin, "mail", letters{l}))
+		}
+	}
+	return problems
 }
 
-func (m *mail) Hosts() (all egress.Entries) {
+func (m *mail) Secrets() (all []rights.SecretRef) {
 	for _, l := range m.To {
-		all = append(all, egress.Entry{Host: l.Host, SecretRef: &rights.SecretRef{Namespace: "mail", Name: l.Host}})
+		all = append(all, rights.SecretRef{Namespace: "mail", Name: l.Host})
 	}
 	return all
+}
+
+// Waiting lets as many calls wait as there are letters.
+func (m *mail) Waiting() int { return len(m.To) }
+
+// missingMail returns the mail of a manifest, whose sections have the host of a letter, or "*".
+func missingMail(has PolicySection, _ bool, m *abi.Manifest) (missing MissingSection) {
+	own := *has.(*mail)
+	for _, c := range m.Controllers {
+		if l := (letter{string(c.Section("mail"))}); l.Host != "" && !slices.Contains(own.To, l) {
+			own.To = append(slices.Clip(own.To), l)
+			missing = MissingSection{Value: &own, Text: fmt.Sprintf("{to: %s}", own.To), Allow: own.To, Wildcard: missing.Wildcard || l.Host == "*"}
+		}
+	}
+	return missing
 }
 
 // office is the section of a capability in the configuration.
@@ -58,7 +99,7 @@ func (o *office) Problems(at *field.Path) (problems []error) {
 // withMail is a host with that capability and others.
 func withMail() Config {
 	return Config{Sections: []Section{
-		{Name: "mail", New: func() PolicySection { return &mail{} }, Needed: func(c *abi.Controller) bool { return c.Section("mail") != nil }},
+		{Name: "mail", New: func() PolicySection { return &mail{} }, Allow: letters(nil), Missing: missingMail},
 		{Name: "post", New: func() PolicySection { return &mail{} }},
 		{Name: "office", Config: func() HostSection { return &office{Desks: 3, Doors: letters{{"front"}}} }},
 	}}.WithDefaults()
@@ -108,18 +149,23 @@ func TestSectionsOfCapabilitiesAreInTheConfiguration(t *testing.T) {
 
 func TestSectionsOfCapabilitiesAreInThePolicy(t *testing.T) {
 	c := withMail()
-	c.Allow = c.Allow.WithEveryHTTP()
-	text := versioned("mail: {from: a, size: 9007199254740993, to: [{host: x}, {host: w}]}\nlimits: {intents: 7}\nhttp: [{host: z, secretRef: {namespace: a, name: b}}]")
+	c.Allow = c.Allow.WithAllSections()
+	text := versioned("mail: {from: a, size: 9007199254740993, to: [{host: x}, {host: w}]}\nlimits: {intents: 7}\npost: {to: [{host: x}, {host: z}]}")
 	p, err := c.ReadPolicy("p", text)
-	want := map[string]PolicySection{"mail": &mail{From: "a", Size: 9007199254740993, To: letters{{"x"}, {"w"}}}}
+	want := map[string]PolicySection{"mail": &mail{From: "a", Size: 9007199254740993, To: letters{{"x"}, {"w"}}}, "post": &mail{To: letters{{"x"}, {"z"}}}}
 	if err != nil || !reflect.DeepEqual(p.Sections, want) || p.Limits.Intents != 7 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if got := p.Secrets(); !reflect.DeepEqual(got, []egress.SecretRef{{Namespace: "a", Name: "b"}, {Namespace: "mail", Name: "x"}, {Namespace: "mail", Name: "w"}}) {
+	if got := p.Secrets(); !reflect.DeepEqual(got, []rights.SecretRef{{Namespace: "mail", Name: "x"}, {Namespace: "mail", Name: "w"}, {Namespace: "mail", Name: "z"}}) {
 		t.Errorf("Secrets: %v", got)
 	}
-	if len(p.HTTP) != 1 {
-		t.Errorf("the entries of the policy have changed: %v", p.HTTP)
+	if l := p.Sandbox(); l.Waiting != 4 {
+		t.Errorf("%+v", l)
+	}
+	many := p
+	many.Limits.Instances = maxInstances - 2
+	if l := many.Sandbox(); l.Waiting != 2 || l.Validate() != nil {
+		t.Errorf("%+v", l)
 	}
 	other, err := c.ReadPolicy("p", versioned("mail: {from: b}"))
 	if err != nil || p.Equal(other) {
@@ -165,8 +211,12 @@ func TestSectionsThatAreNotValidAreRefused(t *testing.T) {
 		_, err := Config{}.WithDefaults().ReadPolicy("p", versioned(text))
 		wantProblems(t, err, want) // of a host without the capability
 	}
-	_, err := Read(write(t, "mail: {}"), c.Sections...)
-	wantProblems(t, err, `unknown field "mail": it belongs in the policy of a plugin`)
+	_, err := c.ReadPolicy("p", versioned("mail: {fro: a}\nallow: [{group: [a]}]\ndryRun: 1"))
+	wantProblems(t, err, `"mail.fro"`, `"allow[0].group"`, "dryRun: ")
+	_, err = Read(write(t, "post: {}"), c.Sections...)
+	wantProblems(t, err, `unknown field "post": it belongs in the policy of a plugin`)
+	_, err = Read(write(t, "mail: {}"), c.Sections...)
+	wantProblems(t, err, `unknown field "mail": mail belongs below allow`)
 	_, err = Read(write(t, "policies: {p: {apiVersion: thole.dev/v1alpha1, mail: {fro: a}}}"), c.Sections...)
 	wantProblems(t, err, `policies.p: unknown field "mail.fro"`)
 	if _, err := Read(write(t, "policies: {p: {apiVersion: thole.dev/v1alpha1, mail: {from: a}}}"), c.Sections...); err != nil {
@@ -174,14 +224,116 @@ func TestSectionsThatAreNotValidAreRefused(t *testing.T) {
 	}
 }
 
-// weight is a section of numbers.
+func TestSectionsOfAllowThatAreNotValidAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"[a]":                    `allow.mail: Invalid value: ["a"]: must be a mapping from plugins to lists of entries, such as {host: a}`,
+		"{p: x}":                 `allow.mail[p]: Invalid value: "x": must be a list of entries, such as {host: a}`,
+		"{p: [x]}":               `allow.mail[p][0]: Invalid value: "x": must be an entry, such as {host: a}`,
+		"{p: [{hos: a}]}":        `unknown field "allow.mail[p][0].hos", did you mean "host"?`,
+		"{p: [{host: 5}]}":       "allow.mail[p][0].host: Invalid value: 5: must be text",
+		"{p: []}":                "allow.mail[p]: Required value: write an entry, or remove the line",
+		"{p: [{host: nowhere}]}": `allow.mail[p][0].host: Invalid value: "nowhere": must be somewhere`,
+		"{P_: [{host: a}]}":      `allow.mail: Invalid value: "P_": must be the name of a plugin, or "*"`,
+	} {
+		_, err := Read(write(t, "allow: {mail: "+text+"}"), withMail().Sections...)
+		wantProblems(t, err, want)
+	}
+	_, err := Read(write(t, "allow: {post: {p: [{host: a}]}}"), withMail().Sections...)
+	wantProblems(t, err, `unknown field "allow.post"`) // which has no such field
+	_, err = Read(write(t, "allow: {mail: {p: [{host: a}]}}"))
+	wantProblems(t, err, `unknown field "allow.mail"`) // of a host without the capability
+	_, err = Read(write(t, "allow: {mail: {p: [{host: a}]}, pooled: 1, entires: {}}\ndryRun: 1"), withMail().Sections...)
+	wantProblems(t, err, "allow.pooled: ", `"allow.entires"`, "dryRun: ")
+}
+
+// Whoever may write a plugin may write a policy beside it.
+func TestSectionsNeedTheConfiguration(t *testing.T) {
+	read := func(text string) (Config, error) {
+		t.Helper()
+		c, err := Read(write(t, text), withMail().Sections...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = c.WithDefaults()
+		_, err = c.ReadPolicy("p", versioned("mail: {to: [{host: x}]}"))
+		return c, err
+	}
+	_, err := read("dryRun: true")
+	const refused = "p.yaml: mail.to[0]: Forbidden: the host's configuration does not allow this much to the plugin: remove it, or have it allowed in the file of --config: "
+	if err == nil || !strings.HasPrefix(err.Error(), refused) {
+		t.Fatal(err)
+	}
+	line := strings.TrimPrefix(err.Error(), refused)
+	for text, allowed := range map[string]bool{
+		line: true, strings.Replace(line, "{p: ", "{'*': ", 1): true, strings.Replace(line, "{p: ", "{q: ", 1): false,
+		"allow: {mail: {p: [{host: v}], '*': [{host: x}]}}": false, "allow: {mail: {p: [{host: v}, {host: x}]}, pooled: [p]}": true,
+	} {
+		c, err := read(text)
+		if (err == nil) != allowed {
+			t.Errorf("%s: %v", text, err)
+		}
+		printed, err := kyaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Read(write(t, string(printed)), c.Sections...); err != nil || !reflect.DeepEqual(again.Allow, c.Allow) {
+			t.Errorf("%v: %+v\nwant\n%+v\n%s", err, again.Allow, c.Allow, printed)
+		}
+	}
+}
+
+func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
+	widget := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
+	served := func(k abi.Kind) (object.Resource, bool) { return object.Resource{Kind: k, Namespaced: true}, true }
+	m := &abi.Manifest{Controllers: []abi.Controller{{
+		For: widget.All(), Writes: []abi.Kind{{APIVersion: "v1", Kind: "Pod"}}, Sections: []abi.Section{{Name: "mail", Value: []byte("b")}},
+	}}}
+	sections := withMail().Sections
+	p := Policy{Sections: map[string]PolicySection{"mail": &mail{To: letters{{"a"}}}}}
+	needs := p.Lacks(m, served, sections)
+	const entries, letters = "[{groups: [''], kinds: [Pod], verbs: [create, patch, delete]}]", "[{host: a}, {host: b}]"
+	if got, want := needs.PolicyText(), "{apiVersion: thole.dev/v1alpha1, mail: {to: "+letters+"}, allow: "+entries+"}"; got != want || !needs.Any() || !needs.IsExact() {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if asJSON, err := needs.MarshalJSON(); err != nil || !strings.Contains(string(asJSON), `"mail":{"to":[{"host":"a"},{"host":"b"}]}`) {
+		t.Errorf("%s, %v", asJSON, err)
+	}
+	if again := p.With(needs).Lacks(m, served, sections); again.Any() || again.PolicyText() != "{apiVersion: thole.dev/v1alpha1}" {
+		t.Errorf("%+v", again)
+	}
+	if p.Allow != nil || len(p.Sections["mail"].(*mail).To) != 1 {
+		t.Errorf("the policy has changed: %+v", p)
+	}
+	if with := (Policy{}).With(needs); with.Sections["mail"] == nil {
+		t.Errorf("%+v", with)
+	}
+	denial := Allow{}.Denial("p", needs)
+	if !strings.Contains(denial, "write to p.yaml, beside the module, and leave its other fields as they are: "+needs.PolicyText()) ||
+		!strings.HasSuffix(denial, "; and to the file of --config: {allow: {entries: {p: "+entries+"}, mail: {p: "+letters+"}}}") {
+		t.Error(denial)
+	}
+	everything := Allow{Entries: map[string]rights.Entries{"p": rights.Everything()}}
+	denial = everything.Denial("p", needs)
+	if !strings.HasSuffix(denial, "; and to the file of --config: {allow: {mail: {p: "+letters+"}}}") {
+		t.Error(denial)
+	}
+	if denial = everything.WithAllSections().Denial("p", needs); strings.Contains(denial, "--config") {
+		t.Error(denial)
+	}
+	m.Controllers[0].Sections[0].Value = []byte("*")
+	if needs := p.Lacks(m, served, sections); needs.IsExact() {
+		t.Errorf("%+v", needs)
+	}
+}
+
+// weight is a section with numbers.
 type weight struct {
 	Grams int `json:"grams,omitempty"`
 	Tons  int `json:"tons,omitempty"`
 }
 
 func (*weight) Problems(*field.Path, string, Allow) []error { return nil }
-func (*weight) Hosts() egress.Entries                       { return nil }
+func (*weight) Secrets() []rights.SecretRef                 { return nil }
 
 func (w *weight) Numbers(at *field.Path) []Number {
 	return []Number{NumberOf(at.Child("grams"), &w.Grams, 1, 100), NumberOf(at.Child("tons"), &w.Tons, 1, 100)}
@@ -189,7 +341,7 @@ func (w *weight) Numbers(at *field.Path) []Number {
 
 // Whoever may write a plugin may write a policy beside it, which can only narrow the configuration.
 func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
-	section := Section{Name: "weight", New: func() PolicySection { return &weight{Grams: 5, Tons: 5} }}
+	section := withWeight()
 	expect := func(c Config, text string, want *weight, refused string) {
 		t.Helper()
 		p, err := c.ReadPolicy("p", versioned(text))
@@ -200,8 +352,8 @@ func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
 		}
 	}
 	c := Config{Sections: []Section{section}}.WithDefaults()
-	expect(c, "weight: {}", &weight{5, 5}, "")
-	expect(c, "weight: {grams: 4}", &weight{4, 5}, "")
+	expect(c, "weight: {}", &weight{Grams: 5, Tons: 5}, "")
+	expect(c, "weight: {grams: 4}", &weight{Grams: 4, Tons: 5}, "")
 	expect(c, "weight: {grams: 6}", nil, "weight.grams: Invalid value: 6: must be at most 5, the host's limit: lower it, or raise weight.grams in the file of --config")
 	expect(c, "weight: {grams: 0}", nil, "weight.grams: Invalid value: 0: must be between 1 and 100; remove it for the default")
 	expect(c, "weight: {grams: 101}", nil, "weight.grams: Invalid value: 101: must be between 1 and 100")
@@ -211,21 +363,24 @@ func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	read = read.WithDefaults()
-	expect(read, "weight: {tons: 1}", &weight{50, 1}, "")
+	expect(read, "weight: {tons: 1}", &weight{Grams: 50, Tons: 1}, "")
 	expect(read, "weight: {grams: 51}", nil, "must be at most 50, the host's limit")
-	expect(read.Unbounded("p", nil), "weight: {grams: 99}", &weight{99, 100}, "")
+	expect(read.Unbounded("p", nil), "weight: {grams: 99}", &weight{Grams: 99, Tons: 100}, "")
 	p, err := read.ReadUnbounded("p", versioned("weight: {grams: 99}"))
-	if want := (&weight{99, 5}); err != nil || !reflect.DeepEqual(p.Sections["weight"], want) {
+	if want := (&weight{Grams: 99, Tons: 5}); err != nil || !reflect.DeepEqual(p.Sections["weight"], want) {
 		t.Errorf("%+v, %v, want %+v", p.Sections["weight"], err, want)
 	}
-	if value := read.Sections[0].New().(*weight); *value != (weight{50, 5}) {
+	if value := read.Sections[0].New().(*weight); *value != (weight{Grams: 50, Tons: 5}) {
 		t.Errorf("the defaults have become %+v", value)
+	}
+	if value := read.Values["weight"]; !reflect.DeepEqual(value, &hostWeight{Grams: 50, Tons: 5}) {
+		t.Errorf("the field of the file has become %+v", value)
 	}
 	printed, err := kyaml.Marshal(read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Read(write(t, string(printed)), section); err != nil || *again.Sections[0].New().(*weight) != (weight{50, 5}) {
+	if again, err := Read(write(t, string(printed)), section); err != nil || !reflect.DeepEqual(again.Values, read.Values) {
 		t.Errorf("%v: printed as\n%s", err, printed)
 	}
 	_, err = Read(write(t, "weight: {grams: 101, stones: 1}"), section)
@@ -234,7 +389,21 @@ func TestTheNumbersOfASectionAreBoundedByTheConfiguration(t *testing.T) {
 	wantProblems(t, err, "weight.grams: Invalid value: 101: must be between 1 and 100")
 }
 
-// scales is a section that bounds the weight of policies, and has a field of its own.
+// hostWeight is what the file of --config has of it: the bounds alone.
+type hostWeight weight
+
+func (w *hostWeight) Problems(*field.Path) []error { return nil }
+func (w *hostWeight) Bounds() PolicySection        { return (*weight)(w) }
+
+func withWeight() Section {
+	return Section{
+		Name:   "weight",
+		New:    func() PolicySection { return &weight{Grams: 5, Tons: 5} },
+		Config: func() HostSection { return &hostWeight{Grams: 5, Tons: 5} },
+	}
+}
+
+// scales bounds the weight of policies, too, and has a field of its own.
 type scales struct {
 	Place string `json:"place,omitempty"`
 	Grams int    `json:"grams,omitempty"`
@@ -310,15 +479,15 @@ func TestASectionOfTheConfigurationMayBoundPoliciesByAPartOfIt(t *testing.T) {
 
 // A host has the sections of its own program, and the bounds of the file that was read.
 func TestBoundsAreKeptWithOtherSections(t *testing.T) {
-	section := Section{Name: "weight", New: func() PolicySection { return &weight{Grams: 5, Tons: 5} }}
-	for name, s := range map[string]Section{"bounds alone": section, "a part that bounds": withScales()} {
+	for name, s := range map[string]Section{"bounds alone": withWeight(), "a part that bounds": withScales()} {
 		t.Run(name, func(t *testing.T) {
 			read, err := Read(write(t, "weight: {grams: 4}"), s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := read.WithSections([]Section{{Name: "other"}, s}).WithDefaults()
-			if p, err := c.ReadPolicy("p", versioned("weight: {}")); err != nil || !reflect.DeepEqual(p.Sections["weight"], &weight{4, 5}) {
+			read.Sections = []Section{{Name: "other"}, s}
+			c := read.WithDefaults()
+			if p, err := c.ReadPolicy("p", versioned("weight: {}")); err != nil || !reflect.DeepEqual(p.Sections["weight"], &weight{Grams: 4, Tons: 5}) {
 				t.Errorf("%+v, %v", p.Sections["weight"], err)
 			}
 			_, err = c.ReadPolicy("p", versioned("weight: {grams: 5}"))

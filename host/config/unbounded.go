@@ -10,7 +10,8 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 	for _, n := range c.Limits.numbers() {
 		n.set(n.maximum)
 	}
-	bounds := c.bounds()
+	c.Values = nil
+	bounds := c.bounds() // of the defaults of policies alone
 	for _, n := range sectionNumbers(bounds) {
 		n.set(n.maximum)
 	}
@@ -18,7 +19,7 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 	c.Allow = Allow{
 		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin}, Webhooks: []string{plugin},
 		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
-	}.WithEveryHTTP()
+	}.WithAllSections()
 	return c
 }
 

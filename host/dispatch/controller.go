@@ -15,7 +15,6 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
@@ -188,7 +187,7 @@ type Revision struct {
 	Account     string                    // that the plugin acts as; what another one has read is not kept
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: [abi.MaxIntents]
-	HTTP        *egress.Client            // shared by the plugin's controllers; nil: they send no requests
+	Kept        []any                     // what capabilities keep for the revision, in the order of [Config.Hooks]
 	Reviews     *ReviewConfig             // nil: the controller reviews and converts nothing
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
 }

@@ -25,7 +25,7 @@ type guestCall struct {
 	id       string
 	seed     [32]byte
 	start    time.Time
-	hold     func(context.Context) bool // is called before a request is sent, which it may forbid; nil: nothing is to be done
+	hold     func(context.Context) bool // is called before something is done outside of the cluster, which it may forbid; nil: nothing is to be done
 
 	reads      Reads
 	pages      pages

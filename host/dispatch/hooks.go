@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // Hooks are what one capability does while a controller works. A nil function is not called. Those of
 // several capabilities are called in the order of [Config.Hooks].
 //
-// Changed, Ended and Turns are called without a lock. The others are called with the lock of the controller held: they
+// Changed, Ended, Imports and Turns are called without a lock. The others are called with the lock of the controller held: they
 // must not block, and must not call the controller. A state is what the capability keeps for the object with a
 // key: nil, or a pointer. It is nil before the first run, and again for an object with another uid, and when the
 // replica begins to lead. For a key whose state is nil only Begin is called.
@@ -41,6 +42,11 @@ type Hooks struct {
 	// Requested is called when somebody else has changed the spec, labels or annotations of an object, or has
 	// requested a run, before it is due for that.
 	Requested func(state any, at time.Time)
+	// Imports answer the functions of the host that the capability has declared (sandbox.Import), by their names. They
+	// are called while the guest is, in a run or another call of it, by the goroutine of that call, and without a lock.
+	// They may block until ctx is done. The code is negative for a failure, as in [sandbox.HostCalls]; otherwise the
+	// guest reads the reply.
+	Imports map[string]func(ctx context.Context, call *ImportCall) (reply []byte, code int64)
 	// ObjectTurns are the calls that are made for objects beside their runs; nil: none.
 	ObjectTurns *ObjectTurns
 	// Turns returns the calls for no object that are to be made while a revision runs, which must be quick. It is

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -70,26 +69,4 @@ func TestATurnOfAnObjectIsReported(t *testing.T) {
 		f.turn()
 		f.expectReported(began, "turn ended p/c ns/w 1 true since 0s for 1s errand")
 	})
-}
-
-func TestRequestsAreReportedWithTheirRun(t *testing.T) {
-	o := newOutside(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	o.put(aWidget)
-	o.sends(&abi.HTTPCall{Method: "PUT", URL: o.url + "/a"})
-	o.run()
-	o.sends(&abi.HTTPCall{Method: "DELETE", URL: o.url + "/a"}) // is denied
-	o.run()
-	var got []string
-	for i, event := range o.events {
-		if e, ok := event.(events.RequestEnded); ok {
-			run := o.events[i+1].(events.RunEnded)
-			if e.Run != run.Run || e.Since.Before(run.Since) || e.Since.Add(e.Duration).After(run.Since.Add(run.Duration)) {
-				t.Errorf("the request %+v is not of the run %+v", e, run)
-			}
-			got = append(got, fmt.Sprint(e.Method, " ", e.Status, " ", e.Code))
-		}
-	}
-	if want := []string{"PUT 200 200", "DELETE 0 denied"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }

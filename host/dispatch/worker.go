@@ -148,7 +148,7 @@ type run struct {
 	notKept  string // why the annotation is refused; "": it is not
 
 	unread   bool            // the API server has not answered what must be known before the call
-	unheld   *effect.Failure // why the finalizer could not be added before a request
+	unheld   *effect.Failure // why the finalizer could not be added before an effect outside of the cluster
 	result   *abi.Result     // decoded from returned; nil with fault
 	decision outcome.Decision
 

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +48,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Finalizer", orDash(finalizer)},
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
-		{"HTTP", orDash(httpHosts(c.HTTP))},
 		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
@@ -73,15 +71,6 @@ func changes(m *abi.Manifest, c *abi.Controller) string {
 		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
 	}
 	return text
-}
-
-// httpHosts describes hosts such as "api.example.com (GET, POST)".
-func httpHosts(hosts []abi.HTTPHost) string {
-	texts := make([]string, len(hosts))
-	for i, h := range hosts {
-		texts[i] = fmt.Sprintf("%s (%s)", h.Host, cmp.Or(list(h.Methods), "GET"))
-	}
-	return list(texts)
 }
 
 // reviews describes which requests to the API server the controller reviews, and whether it converts.

@@ -225,16 +225,22 @@ func (r *Report) addModule(m *sandbox.ModuleInfo, capabilities []sandbox.Capabil
 	r.Toolchain = toolchain(m)
 	r.Instances = instances(m)
 	r.Memory = &Memory{Initial: m.Memory.Initial, Start: m.Memory.Start, Maximum: m.Memory.Maximum, Limit: m.Memory.Limit}
-	for _, s := range m.Imports {
-		imported := Symbol{Module: s.Module, Name: s.Name, Type: s.Type, Meaning: meaning(s.Module, s.Name), Problem: s.Problem}
-		if !slices.Contains(r.Imports, imported) { // compilers may import a function twice
-			r.Imports = append(r.Imports, imported)
-		}
-	}
-	meanings := maps.Clone(exportMeanings)
+	meanings, ofCapabilities := maps.Clone(exportMeanings), map[string]string{}
 	for _, c := range capabilities {
 		for _, e := range c.Exports {
 			meanings[e.Name] = e.Meaning
+		}
+		for _, in := range c.Imports {
+			ofCapabilities[in.Name] = in.Meaning
+		}
+	}
+	for _, s := range m.Imports {
+		imported := Symbol{Module: s.Module, Name: s.Name, Type: s.Type, Meaning: meaning(s.Module, s.Name), Problem: s.Problem}
+		if imported.Meaning == "" {
+			imported.Meaning = ofCapabilities[s.Name]
+		}
+		if !slices.Contains(r.Imports, imported) { // compilers may import a function twice
+			r.Imports = append(r.Imports, imported)
 		}
 	}
 	for _, s := range m.Exports {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,14 @@ func inspect(t *testing.T, path string) *Report {
 	t.Helper()
 	var o Options
 	for _, c := range tck.Capabilities() {
-		o.Capabilities = append(o.Capabilities, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: []sandbox.Export{{Name: c.Export, Meaning: "is of the kit"}}})
+		own := sandbox.Capability{Name: c.Name, Check: c.Check}
+		if c.Export != "" {
+			own.Exports = []sandbox.Export{{Name: c.Export, Meaning: "is of the kit"}}
+		}
+		if c.Import != "" {
+			own.Imports = []sandbox.Import{{Name: c.Import, Meaning: "is answered by the kit", MaxMessage: c.MaxMessage}}
+		}
+		o.Capabilities = append(o.Capabilities, own)
 	}
 	r, err := File(t.Context(), path, o)
 	if err != nil {
@@ -193,6 +201,10 @@ func TestEveryFunctionIsDescribed(t *testing.T) {
 			t.Errorf("export %s is not described", e.Name)
 		}
 	}
+	r = inspect(t, file(t, "http-request.wasm", guest(t, "http-request")))
+	if !slices.ContainsFunc(r.Imports, func(s Symbol) bool { return s.Meaning == "is answered by the kit" }) {
+		t.Errorf("the import of a capability is not described: %+v", r.Imports)
+	}
 }
 
 // describing returns a module whose export describe has a body.
@@ -283,7 +295,7 @@ func TestThePolicyBesideTheFileIsRead(t *testing.T) {
 			break
 		}
 		path = file(t, c.Name+".wasm", c.Wasm())
-		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Entries != nil && r.Policy.Sections == nil && r.Policy.HTTP == nil && !r.Policy.Webhooks {
+		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Entries != nil && r.Policy.Sections == nil && !r.Policy.Webhooks {
 			needed = r.Policy
 		}
 	}

@@ -10,11 +10,12 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sanitize"
 )
@@ -89,11 +90,37 @@ func TestConstrainedImpersonationIsByTheVersionOfTheServer(t *testing.T) {
 	}
 }
 
-// The plugin's account reads the one Secret with a credential, and the host nothing of it but
+// parcels is the section of a capability.
+type parcels struct {
+	To []string `json:"to,omitempty"` // Secrets
+}
+
+func (*parcels) Problems(*field.Path, string, config.Allow) []error { return nil }
+
+func (p *parcels) Secrets() (all []rights.SecretRef) {
+	for _, name := range p.To {
+		namespace, name, _ := strings.Cut(name, "/")
+		all = append(all, rights.SecretRef{Namespace: namespace, Name: name})
+	}
+	return all
+}
+
+// withParcels are the sections of a host with that capability.
+var withParcels = []config.Section{{
+	Name: "parcels", New: func() config.PolicySection { return &parcels{} },
+	Missing: func(_ config.PolicySection, written bool, m *abi.Manifest) config.MissingSection {
+		if written || m.Controllers[0].Section("parcels") == nil {
+			return config.MissingSection{}
+		}
+		return config.MissingSection{Value: &parcels{To: []string{"*"}}, Text: "{to: ['*']}"}
+	},
+}}
+
+// The plugin's account reads the one Secret of a capability with a credential, and the host nothing of it but
 // as that account.
-func TestSecretsOfHTTPHostsAreInTheRoles(t *testing.T) {
+func TestSecretsOfCapabilitiesAreInTheRoles(t *testing.T) {
 	r, o := tested(t, nil)
-	o.Policy.HTTP = egress.Entries{{Host: "a.b", SecretRef: &rights.SecretRef{Namespace: "vault", Name: "api"}}, {Host: "c.d", SecretRef: &rights.SecretRef{Namespace: "vault", Name: "api"}}}
+	o.Policy.Sections = map[string]config.PolicySection{"parcels": &parcels{To: []string{"vault/api", "vault/api"}}}
 	for _, o.Constrained = range []bool{false, true} {
 		text, err := r.RBAC(o)
 		ok(t, err)
@@ -101,7 +128,7 @@ func TestSecretsOfHTTPHostsAreInTheRoles(t *testing.T) {
   labels:
     app.kubernetes.io/name: thole
 rules:
-  # get: send the credential of an HTTP host
+  # get: send the credential of another system
   - apiGroups: ['']
     resources: [secrets]
     resourceNames: [api]

@@ -129,7 +129,7 @@ func (t *table) policy(p *config.Needs) {
 	t.section("Policy")
 	lines := []string{"apiVersion: " + rights.APIVersion}
 	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
-		lines = append(lines, name+": {}")
+		lines = append(lines, name+": "+p.Sections[name].Text)
 	}
 	if p.Webhooks {
 		lines = append(lines, "webhooks: {}")
@@ -138,12 +138,6 @@ func (t *table) policy(p *config.Needs) {
 		lines = append(lines, "allow:")
 	}
 	for _, e := range p.Entries {
-		lines = append(lines, entryLines(e.Fields())...)
-	}
-	if p.HTTP != nil {
-		lines = append(lines, "http:")
-	}
-	for _, e := range p.HTTP {
 		lines = append(lines, entryLines(e.Fields())...)
 	}
 	for _, line := range lines {
@@ -211,7 +205,6 @@ var importMeanings = map[string]string{
 	abi.ImportGet:      "reads one object, of what the controller follows",
 	abi.ImportList:     "lists objects, of what the controller follows",
 	abi.ImportIndexGet: "finds objects by keys that the plugin gives",
-	abi.ImportHTTP:     "sends HTTP requests, to hosts that the manifest declares and the policy allows",
 }
 
 // wasiMeanings describe what a guest gets from WASI, by [area].

@@ -41,7 +41,7 @@ func (r Rule) Has(verb, group, resource, namespace, name string) bool {
 // AccountRules returns what the service account of a plugin needs for what the manifest asks
 // for and the entries allow, in the namespaces to which the plugin is restricted, nil for all.
 // A kind of which resources does not know how it is served has no rules. Secrets are those
-// with the credentials of HTTP hosts.
+// with the credentials of other systems.
 //
 // By some of them the host decides what the plugin may read in the cache. By the others
 // the API server decides what the host sends as the account: writes, and the reads around them.

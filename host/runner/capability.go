@@ -62,8 +62,8 @@ type PluginPart struct {
 	name string // of the capability
 	// Prepare is called with a revision that is to replace the running one, which runs until then. It may
 	// block until ctx is done. The revision is refused with its error. If it does replace the other one,
-	// use is called, which must not block; if not, it is not.
-	Prepare func(ctx context.Context, rev *Revision) (use func(), err error)
+	// use is called; if not, it is not.
+	Prepare func(ctx context.Context, rev *Revision) (use Use, err error)
 	// Controller is called before a controller of the plugin starts.
 	Controller func(c Handle) ControllerPart
 	// Shown returns what /plugins has of the plugin under the name of the capability, nil for nothing. It must
@@ -72,6 +72,11 @@ type PluginPart struct {
 	// Stop is called when the plugin has stopped. It must not block.
 	Stop func()
 }
+
+// Use is called when a revision replaces the running one, before its controllers start, and must not block. log
+// returns a logger whose lines count as the plugin's. What Use returns is kept with the revision: the hooks get it in
+// [dispatch.ImportCall], also for runs that end after the revision was replaced.
+type Use func(log func(hclog.Logger) hclog.Logger) (kept any)
 
 // ControllerPart is what a capability does with one controller.
 type ControllerPart struct {
@@ -159,17 +164,16 @@ func (r *Runner) partsOf(plugin string) (parts []PluginPart) {
 	return parts
 }
 
-// prepareParts prepares a revision.
-func prepareParts(ctx context.Context, parts []PluginPart, rev *Revision) (use []func(), err error) {
-	for _, p := range parts {
+// prepareParts prepares a revision. The order is that of the parts.
+func prepareParts(ctx context.Context, parts []PluginPart, rev *Revision) (use []Use, err error) {
+	use = make([]Use, len(parts))
+	for i, p := range parts {
 		if p.Prepare == nil {
 			continue
 		}
-		f, err := p.Prepare(ctx, rev)
-		if err != nil {
+		if use[i], err = p.Prepare(ctx, rev); err != nil {
 			return nil, err
 		}
-		use = append(use, f)
 	}
 	return use, nil
 }
@@ -190,14 +194,26 @@ func shown(parts []PluginPart) (all map[string]any) {
 	return all
 }
 
-// controllerParts returns what the capabilities do with a controller that starts, and their hooks.
-func controllerParts(parts []PluginPart, h Handle) (all []ControllerPart, hooks []dispatch.Hooks) {
-	for _, p := range parts {
-		if p.Controller == nil {
-			continue
+// keptFor returns what the capabilities keep for the revision that is about to run, in the order of the parts.
+func keptFor(use []Use, log func(hclog.Logger) hclog.Logger) (kept []any) {
+	kept = make([]any, len(use))
+	for i, f := range use {
+		if f != nil {
+			kept[i] = f(log)
 		}
-		part := p.Controller(h)
-		all, hooks = append(all, part), append(hooks, part.Hooks)
+	}
+	return kept
+}
+
+// controllerParts returns what the capabilities do with a controller that starts, and their hooks, in the order of
+// the parts.
+func controllerParts(parts []PluginPart, h Handle) (all []ControllerPart, hooks []dispatch.Hooks) {
+	all, hooks = make([]ControllerPart, len(parts)), make([]dispatch.Hooks, len(parts))
+	for i, p := range parts {
+		if p.Controller != nil {
+			all[i] = p.Controller(h)
+			hooks[i] = all[i].Hooks
+		}
 	}
 	return all, hooks
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
@@ -40,9 +42,9 @@ func (n *noted) capability(name string) Capability {
 		Plugin: func(plugin string) PluginPart {
 			n.note("%s plugin %s", name, plugin)
 			return PluginPart{
-				Prepare: func(_ context.Context, rev *Revision) (use func(), err error) {
+				Prepare: func(_ context.Context, rev *Revision) (use Use, err error) {
 					n.note("%s prepare %d", name, rev.Number)
-					return func() { n.note("%s use %d", name, rev.Number) }, n.fails
+					return func(func(hclog.Logger) hclog.Logger) any { n.note("%s use %d", name, rev.Number); return rev.Number }, n.fails
 				},
 				Controller: func(h Handle) ControllerPart {
 					n.note("%s controller", name)

@@ -77,14 +77,14 @@ func (c *controller) setWorkers(n int) {
 }
 
 // startOrSwap starts a controller of a revision, or swaps a running one to it.
-func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, running *controller) *controller {
+func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, kept []any, running *controller) *controller {
 	next := &dispatch.Revision{
 		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
 		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
-		HTTP: p.http.Load(), Reviews: reviewsOf(rev, &m),
+		Kept: kept, Reviews: reviewsOf(rev, &m),
 	}
 	var before *dispatch.Revision
 	if running == nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -44,7 +43,6 @@ func (r *Runner) newPlugin(name string, parts []PluginPart) *plugin {
 	metrics := r.Metrics.Plugin(name)
 	return &plugin{
 		controllers: map[string]*controller{},
-		requests:    egress.NewState(),
 		parts:       parts,
 		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
 		recorder:    r.Recorder(func() { metrics.Limited("events") }),

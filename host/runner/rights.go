@@ -29,7 +29,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	if !needs.Any() || requested && err != nil {
 		return rev, resources, err
 	}
-	if requested && needs.IsExact(rev.Policy) {
+	if requested && needs.IsExact() {
 		return r.allowRequested(rev, needs), resources, nil
 	}
 	reason := r.Ceiling.Denial(rev.Plugin, needs)

@@ -15,7 +15,6 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/logtest"
 	"github.com/thole-dev/thole/host/rights"
@@ -188,13 +187,13 @@ func TestWhatTheManifestAsksForIsAllowedInASession(t *testing.T) {
 	}
 }
 
-// extra is the field of a capability in policies.
-type extra struct {
-	Number int `json:"number,omitempty"`
+// letters is the field of a capability in policies.
+type letters struct {
+	To []string `json:"to,omitempty"`
 }
 
-func (*extra) Problems(*field.Path, string, config.Allow) []error { return nil }
-func (*extra) Hosts() egress.Entries                              { return nil }
+func (*letters) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*letters) Secrets() []rights.SecretRef                        { return nil }
 
 func TestACapabilityNeedsThePolicy(t *testing.T) {
 	url, _ := startCore(t)
@@ -202,11 +201,17 @@ func TestACapabilityNeedsThePolicy(t *testing.T) {
 	logs := logtest.New(hclog.Warn)
 	r.Logger = logs.Logger
 	r.Sections = []config.Section{{
-		Name: "extra", New: func() config.PolicySection { return &extra{} },
-		Needed: func(c *abi.Controller) bool { return c.Section("extra") != nil },
+		Name: "letters", New: func() config.PolicySection { return &letters{} },
+		Missing: func(_ config.PolicySection, written bool, m *abi.Manifest) config.MissingSection {
+			section := string(m.Controllers[0].Section("letters"))
+			if written || section == "" {
+				return config.MissingSection{}
+			}
+			return config.MissingSection{Value: &letters{To: []string{section}}, Text: "{to: [" + section + "]}", Wildcard: section == "0"}
+		},
 	}}
-	c := abi.Controller{For: widgets.All(), Sections: []abi.Section{{Name: "extra", Value: []byte("1")}}}
-	const policy = "{apiVersion: thole.dev/v1alpha1, extra: {}}"
+	c := abi.Controller{For: widgets.All(), Sections: []abi.Section{{Name: "letters", Value: []byte("1")}}}
+	const policy = "{apiVersion: thole.dev/v1alpha1, letters: {to: [1]}}"
 	err := startAs(t, r, rights.Entries{}, c)
 	if wait, ok := errors.AsType[*catalog.WaitError](err); !ok || !wait.Denied || !strings.Contains(wait.Reason, "write to p.yaml, beside the module, and leave its other fields as they are: "+policy) {
 		t.Errorf("got %v, want %s", err, policy)
@@ -216,4 +221,8 @@ func TestACapabilityNeedsThePolicy(t *testing.T) {
 		t.Error(err)
 	}
 	logs.ExpectNext(t, hclog.Warn, "policy", policy)
+	c.Sections[0].Value = []byte("0") // more than it uses
+	if wait, ok := errors.AsType[*catalog.WaitError](startAs(t, r, nil, c)); !ok || !strings.Contains(wait.Reason, "letters: {to: [0]}") {
+		t.Errorf("more than the plugin uses: %v", wait)
+	}
 }

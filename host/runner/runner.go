@@ -21,7 +21,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
@@ -109,8 +108,6 @@ type plugin struct {
 	comparison  atomic.Pointer[dispatch.RevisionComparison] // of the running revision; nil: it is not on probation
 	openings    atomic.Uint64                               // of all its breakers
 	review      atomic.Pointer[rightsReview]                // of the running revision; nil: it acts as the host
-	requests    *egress.State                               // of all its revisions
-	http        atomic.Pointer[egress.Client]               // of the running revision; nil: it sends no requests
 	parts       []PluginPart                                // of the capabilities
 	controllers map[string]*controller                      // by name
 }
@@ -144,12 +141,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err == nil {
 		written, err = acquireWritten(ctx, r.Cache, follows)
 	}
-	var credentials egress.SecretReader
-	if err == nil {
-		credentials, err = r.secretReader(rev)
-	}
 	var parts []PluginPart
-	var use []func()
+	var use []Use
 	if err == nil {
 		parts = r.partsOf(rev.Plugin)
 		use, err = prepareParts(ctx, parts, rev)
@@ -168,12 +161,9 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
-	replaced := p.http.Swap(r.newHTTP(rev, p, credentials))
-	for _, f := range use {
-		f()
-	}
+	kept := keptFor(use, p.log.Logger)
 	before, prunedBefore := p.declared(), p.prunedKinds()
-	kept := r.stopOthers(p, rev, lead)
+	swappable := r.stopOthers(p, rev, lead)
 	p.lead = lead
 	p.leader.Store(lead)
 	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources, p))
@@ -186,9 +176,8 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
 	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept[m.Name])
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept, swappable[m.Name])
 	}
-	replaced.Close()
 	p.reviewed.Store(reviewedOf(rev, follows, resources))
 	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
@@ -291,7 +280,6 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	before, prunedBefore := p.declared(), p.prunedKinds()
 	p.review.Load().end()
 	r.stop(slices.Collect(maps.Values(p.controllers)))
-	p.http.Load().Close()
 	for _, part := range p.parts {
 		if part.Stop != nil {
 			part.Stop()

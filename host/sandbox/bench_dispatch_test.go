@@ -194,7 +194,7 @@ func closeOnContextDone(tb testing.TB) dispatchFunc {
 	s := newSandbox(tb, Config{})
 	s.metering.Unchecked = true
 	var err error
-	s.store, err = native.Open(tb.Context(), native.Config{HostModules: addHostModules, Prepare: prepare, Tune: func(c wazero.RuntimeConfig) wazero.RuntimeConfig {
+	s.store, err = native.Open(tb.Context(), native.Config{HostModules: s.config.addHostModules, Prepare: prepare, Tune: func(c wazero.RuntimeConfig) wazero.RuntimeConfig {
 		return c.WithCloseOnContextDone(true)
 	}})
 	if err != nil {

@@ -193,7 +193,7 @@ func disturbances() []disturbance {
 		{name: "loads-go-plugin", prepare: loadsAgain("probe", func(b *testing.B) []byte { return wasmbuild.Build(b, wasmbuild.Go, probeDir) })},
 		{name: "collects-garbage", prepare: collectsGarbage},
 		{name: "spinning-daemons", prepare: spinningDaemons},
-		{name: "waits-for-http", prepare: waitsForHTTP},
+		{name: "waits-for-reply", prepare: waitsForReply},
 	}
 	for _, c := range append(tck.Cases(), tck.Hostile()...) {
 		switch {
@@ -261,14 +261,14 @@ func spinningDaemons(b *testing.B, s *Sandbox) func(context.Context) {
 	})
 }
 
-// waitsForHTTP makes calls that wait for an answer all the time, each with an instance of its own.
-func waitsForHTTP(b *testing.B, s *Sandbox) func(context.Context) {
-	c, _ := tck.CaseOf("http")
+// waitsForReply makes calls that wait for a reply all the time, each with an instance of its own.
+func waitsForReply(b *testing.B, s *Sandbox) func(context.Context) {
+	c, _ := tck.CaseOf("http-request")
 	g := load(b, s, Plugin{Name: c.Name, Wasm: c.Wasm(), Limits: Limits{Instances: hostileCallers}})
 	return callers(func(ctx context.Context) {
 		_, err := g.Reconcile(context.WithoutCancel(ctx), Call{Request: [][]byte{tck.Request()}, Now: time.Now(), Host: hostFunc(func(_ context.Context, call []byte) ([]byte, int64) {
 			<-ctx.Done() // the end of the window
-			return tck.HTTP(call)
+			return tck.Import(waiting().Import, call)
 		})})
 		if err != nil {
 			b.Error(err)
@@ -387,8 +387,8 @@ func (logged) List(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.List(call.Message))
 }
 
-func (logged) HTTP(_ context.Context, call ReadCall) (Reply, int64) {
-	return answer(tck.HTTP(call.Message))
+func (logged) Import(_ context.Context, name string, call ReadCall) (Reply, int64) {
+	return answer(tck.Import(name, call.Message))
 }
 
 func (logged) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {

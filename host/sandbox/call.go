@@ -27,7 +27,7 @@ type call struct {
 	task   *schedule.Task // nil, or with the slot that guest code runs in
 	host   HostCalls      // nil while loading: capabilities return denied
 	export string         // that the host calls; "" while loading
-	denied []string       // functions of the host that this export may not call, beside those of served
+	denied []string       // imports of capabilities that this export may not call, beside those of served
 	log    func(level int32, message []byte)
 
 	input        inputText // of the request or the last reply, what the guest has not read yet

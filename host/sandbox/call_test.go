@@ -212,20 +212,25 @@ func TestEachLimitIsCountedOncePerCall(t *testing.T) {
 	}
 }
 
-// TestGuestWithHTTPHasMoreInstances, as many as calls may wait for an answer.
-func TestGuestWithHTTPHasMoreInstances(t *testing.T) {
+// TestGuestWhoseCallsWaitHasMoreInstances, as many as calls may wait for a reply.
+func TestGuestWhoseCallsWaitHasMoreInstances(t *testing.T) {
 	s := newSandbox(t, Config{})
-	for http, want := range map[bool]int{false: 2, true: 5} {
+	for _, c := range []struct {
+		waits              bool
+		instances, waiting int
+		want               int
+	}{{false, 2, 3, 2}, {true, 2, 3, 5}, {true, 2, 0, 3}, {true, maxInstances, 0, maxInstances}} {
 		tg := newTestGuest("calling")
-		tg.http = http
-		g := load(t, s, Plugin{Name: "calling", Wasm: tg.build(nil, tg.ok()), Limits: Limits{Instances: 2, HTTPInstances: 3}})
-		clone, err := s.CloneWithLimits(t.Context(), g, Limits{Instances: 2, HTTPInstances: 3})
+		tg.waits = c.waits
+		limits := Limits{Instances: c.instances, Waiting: c.waiting}
+		g := load(t, s, Plugin{Name: "calling", Wasm: tg.build(nil, tg.ok()), Limits: limits})
+		clone, err := s.CloneWithLimits(t.Context(), g, limits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range []*Guest{g, clone} {
-			if n := cap(g.pool.inUse); n != want {
-				t.Errorf("http %t: %d instances, want %d", http, n, want)
+			if n := cap(g.pool.inUse); n != c.want {
+				t.Errorf("%+v: %d instances", c, n)
 			}
 			reconcile(t, g, Call{})
 			closeGuest(t, g)

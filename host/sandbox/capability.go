@@ -1,11 +1,11 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/wasm"
 )
 
 // Capability is what a capability of the host asks of the modules of its plugins.
@@ -16,33 +16,72 @@ type Capability struct {
 	Check func(c *abi.Controller, section []byte) error
 	// Exports are what its calls need: a module has them if a controller has the section.
 	Exports []Export
+	// Imports are what it answers: [HostCalls.Import].
+	Imports []Import
 }
 
 // Export is a function (len i32) -> i32 of a guest that a capability calls by [Guest.Call].
 type Export struct {
 	Name    string
-	Meaning string   // in messages, such as "finds the objects to run"
-	Denied  []string // functions of the host that return [abi.CodeDenied] in its calls
+	Meaning string // in messages, such as "finds the objects to run"
+	// Effects is set if its calls may do something outside of the cluster, which is not undone if the guest fails.
+	Effects bool
 }
 
-// exports returns what the host calls, by name.
-func (c Config) exports() map[string]Export {
-	all := map[string]Export{}
+// Import is a function (ptr, len i32) -> i64 of [abi.ImportModule] that a capability answers. It is served in the
+// calls of reconcile and of the exports of capabilities, and returns [abi.CodeDenied] in those of other exports.
+type Import struct {
+	Name       string
+	Meaning    string // in reports, such as "sends requests"
+	MaxMessage int    // bytes; a longer message is [abi.CodeInvalid]
+	// HasEffects is set if a call does something outside of the cluster, which is not undone if the guest fails: it
+	// returns [abi.CodeDenied] in the calls of exports without [Export].Effects.
+	HasEffects bool
+	// Waits is set if a call may wait for long. It gives up its execution slot then, and that many calls of a guest
+	// whose manifest has the section run beside [Limits].Instances, unless [Limits].Waiting states another number.
+	Waits int
+}
+
+// contract returns what capabilities add to the contract, in order, and the imports that are denied in the calls of
+// their exports, by the names of these.
+func (c Config) contract() (with contract, denied map[string][]string) {
+	var effects []string
 	for _, of := range c.Capabilities {
-		for _, e := range of.Exports {
-			all[e.Name] = e
+		for _, in := range of.Imports {
+			with.Imports = append(with.Imports, in.Name)
+			if in.HasEffects {
+				effects = append(effects, in.Name)
+			}
 		}
 	}
-	return all
+	denied = map[string][]string{}
+	for _, of := range c.Capabilities {
+		for _, e := range of.Exports {
+			with.Exports = append(with.Exports, e.Name)
+			if !e.Effects {
+				denied[e.Name] = effects
+			}
+		}
+	}
+	slices.Sort(with.Exports)
+	slices.Sort(with.Imports)
+	return with, denied
 }
 
-// withExports returns the functions that a guest exports, with those of capabilities.
-func withExports(names []string) []contractExport {
-	all := slices.Clip(contractExports)
-	for _, name := range names {
-		all = append(all, contractExport{name, wasm.Signature(params(i32), i32), false})
+// waiting returns how many calls of a guest may run beside those that execute.
+func (c Config) waiting(m *abi.Manifest, limits *Limits) (n int) {
+	for _, of := range c.Capabilities {
+		has := slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Section(of.Name) != nil })
+		for _, in := range of.Imports {
+			if has {
+				n = max(n, in.Waits)
+			}
+		}
 	}
-	return all
+	if n > 0 {
+		n = cmp.Or(limits.Waiting, n)
+	}
+	return min(n, maxInstances-limits.Instances)
 }
 
 // checkSections checks the sections of a manifest, and that a module exports what they make the host call.

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/thole-dev/thole/host/internal/digest"
 	"github.com/thole-dev/thole/host/sandbox/meter"
@@ -61,7 +63,7 @@ type prepareOptions struct {
 	MemoryBytes uint64        `json:"memoryBytes"` // the plugin's limit
 	ModuleBytes int           `json:"moduleBytes"` // the same
 	Metering    meter.Options `json:"metering"`
-	Exports     []string      `json:"exports,omitempty"` // of capabilities
+	Contract    contract      `json:"contract"`
 }
 
 var _ native.Prepare = prepare
@@ -91,8 +93,8 @@ func (o prepareOptions) rewrite(wasm []byte, report *moduleReport) ([]byte, erro
 	if err != nil {
 		return nil, &prepareError{Step: StepParse, Reason: err.Error(), Advice: parseAdvice(err)}
 	}
-	report.Summary, report.Module = summaryOf(m), inspectModule(m, o.Exports)
-	if err = verify(m, o.MemoryBytes, o.Exports); err != nil {
+	report.Summary, report.Module = summaryOf(m), inspectModule(m, o.Contract)
+	if err = verify(m, o.MemoryBytes, o.Contract); err != nil {
 		return nil, err
 	}
 	o.Metering.Exports = m.GlobalExports()
@@ -146,11 +148,12 @@ func (g *Guest) cacheKey() string {
 	if g.limits.ModuleBytes != module.MaxSize { // what was compiled within a larger limit may not be within this one
 		fmt.Fprintln(key, "moduleBytes", g.limits.ModuleBytes)
 	}
-	for _, e := range withExports(g.sandbox.exportNames) {
+	for _, e := range g.sandbox.contract.exports() {
 		fmt.Fprintln(key, e.name, e.typ, e.required)
 	}
-	for _, symbol := range Functions() {
-		fmt.Fprintln(key, symbol, importable[symbol])
+	functions := g.sandbox.contract.functions()
+	for _, symbol := range slices.Sorted(maps.Keys(functions)) {
+		fmt.Fprintln(key, symbol, functions[symbol])
 	}
 	return hex.EncodeToString(key.Sum(nil))
 }
@@ -188,7 +191,7 @@ const cachedCodeUnusable = "cached native code cannot be used, compiling the plu
 
 // compile verifies, rewrites and compiles a module, in its turn.
 func (g *Guest) compile(ctx context.Context, p Plugin) (native.Module, moduleReport, error) {
-	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.limits.ModuleBytes, g.sandbox.metering, g.sandbox.exportNames}) // never fails: it has numbers
+	options, _ := json.Marshal(prepareOptions{g.limits.MemoryBytes, g.limits.ModuleBytes, g.sandbox.metering, g.sandbox.contract}) // never fails: it has numbers
 	n, text, err := g.sandbox.store.Compile(ctx, native.Job{
 		Key: g.cacheKey(), Size: max(p.Size, int64(len(p.Wasm))), Options: options,
 		Read: func() ([]byte, error) { return g.read(p.Wasm) },

@@ -96,9 +96,9 @@ type Limits struct {
 	LogBytes    int           // logged by one reconcile, the rest is dropped; 64 KiB
 	StdioBytes  int           // kept of each of stdout and stderr, from the end; 16 KiB
 	Instances   int           // calls at once; GOMAXPROCS
-	// HTTPInstances is added to Instances for a guest whose manifest has http: calls that wait for an
-	// answer do not keep others from running.
-	HTTPInstances int
+	// Waiting is added to Instances for a guest whose manifest has a capability that lets calls wait, see
+	// [Import].Waits: those do not keep others from running.
+	Waiting int
 	// PoolNamespaces lets calls find what calls in other namespaces have left: in
 	// modules of the standard Go compiler, whose state is kept between calls.
 	PoolNamespaces bool
@@ -139,8 +139,8 @@ func (l Limits) Validate() error {
 	if l.Deadline < 0 {
 		errs = append(errs, fmt.Errorf("deadline %s: use a positive duration", l.Deadline))
 	}
-	if l.Instances < 0 || l.HTTPInstances < 0 || l.Instances+l.HTTPInstances > maxInstances {
-		errs = append(errs, fmt.Errorf("%d instances: use 1 to %d", l.Instances+l.HTTPInstances, maxInstances))
+	if l.Instances < 0 || l.Waiting < 0 || l.Instances+l.Waiting > maxInstances {
+		errs = append(errs, fmt.Errorf("%d instances: use 1 to %d", l.Instances+l.Waiting, maxInstances))
 	}
 	for _, n := range []struct {
 		what  string

@@ -198,7 +198,7 @@ func (g *Guest) run(ctx context.Context, in *instance, export string, call Call)
 	ctx, cancel := deadline.With(ctx, min(cmp.Or(max(call.Deadline, 0), g.limits.Deadline), g.limits.Deadline))
 	defer cancel()
 	c := g.newCall(call)
-	c.export, c.denied = export, g.sandbox.exports[export].Denied
+	c.export, c.denied = export, g.sandbox.denied[export]
 	g.calls.Add(1)
 	began, waited := time.Now(), taskOf(ctx).Waited()
 	c.looked = began

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -59,7 +60,7 @@ const soon = 500 * time.Millisecond
 func newSandbox(tb testing.TB, config Config) *Sandbox {
 	tb.Helper()
 	for _, c := range tck.Capabilities() {
-		config.Capabilities = append(config.Capabilities, Capability{Name: c.Name, Check: c.Check, Exports: []Export{{Name: c.Export, Meaning: "is the kit's", Denied: c.Denied}}})
+		config.Capabilities = append(config.Capabilities, ofKit(c))
 	}
 	s, err := New(tb.Context(), config)
 	if err != nil {
@@ -71,6 +72,24 @@ func newSandbox(tb testing.TB, config Config) *Sandbox {
 		}
 	})
 	return s
+}
+
+// ofKit returns a capability of the kit, whose import waits and has effects.
+func ofKit(c tck.Capability) Capability {
+	own := Capability{Name: c.Name, Check: c.Check}
+	if c.Export != "" {
+		own.Exports = []Export{{Name: c.Export, Meaning: "is the kit's", Effects: c.Effects}}
+	}
+	if c.Import != "" {
+		own.Imports = []Import{{Name: c.Import, Meaning: "is the kit's", MaxMessage: c.MaxMessage, HasEffects: true, Waits: 1}}
+	}
+	return own
+}
+
+// waiting returns the capability of the kit whose import waits.
+func waiting() tck.Capability {
+	all := tck.Capabilities()
+	return all[slices.IndexFunc(all, func(c tck.Capability) bool { return c.Import != "" })]
 }
 
 // inFakeTime runs a test in fake time, with a sandbox that has a cache on disk.
@@ -168,7 +187,7 @@ func (f hostFunc) IndexGet(ctx context.Context, call ReadCall) (Reply, int64) {
 	return answer(f(ctx, call.Message))
 }
 
-func (f hostFunc) HTTP(ctx context.Context, call ReadCall) (Reply, int64) {
+func (f hostFunc) Import(ctx context.Context, _ string, call ReadCall) (Reply, int64) {
 	return answer(f(ctx, call.Message))
 }
 
@@ -191,8 +210,8 @@ func (*recorder) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.IndexGet(call.Message))
 }
 
-func (*recorder) HTTP(_ context.Context, call ReadCall) (Reply, int64) {
-	return answer(tck.HTTP(call.Message))
+func (*recorder) Import(_ context.Context, name string, call ReadCall) (Reply, int64) {
+	return answer(tck.Import(name, call.Message))
 }
 
 func (r *recorder) Log(level int32, message []byte) {

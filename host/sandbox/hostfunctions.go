@@ -32,9 +32,8 @@ type HostCalls interface {
 	// IndexGet serves an index_get in the same way: the message is an encoded
 	// [abi.IndexGetCall].
 	IndexGet(ctx context.Context, call ReadCall) (reply Reply, code int64)
-	// HTTP serves an http in the same way: the message is an encoded [abi.HTTPCall]. It may
-	// block until the deadline.
-	HTTP(ctx context.Context, call ReadCall) (reply Reply, code int64)
+	// Import serves the import of a capability in the same way. One that waits may block until the deadline.
+	Import(ctx context.Context, name string, call ReadCall) (reply Reply, code int64)
 	// Log receives a message of the guest. The level is one of [abi.LogDebug]
 	// to [abi.LogError]. The message may contain any bytes and is the method's
 	// to keep.
@@ -49,7 +48,7 @@ type hostFunction struct {
 	run          func(ctx context.Context, c *call, memory api.Memory, stack []uint64)
 }
 
-// hostFunctions lists all functions that guests may import.
+// hostFunctions lists the functions that guests may import, without those of capabilities.
 var hostFunctions = append(systemFunctions(), []hostFunction{
 	{abi.ImportModule, abi.ImportInput, wasm.Signature(params(i32, i32)), input},
 	{abi.ImportModule, abi.ImportOutput, wasm.Signature(params(i32, i32)), output},
@@ -57,7 +56,6 @@ var hostFunctions = append(systemFunctions(), []hostFunction{
 	{abi.ImportModule, abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, abi.MaxCall, (*schedule.Task).Block, HostCalls.Get)},
 	{abi.ImportModule, abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, abi.MaxCall, (*schedule.Task).Block, HostCalls.List)},
 	{abi.ImportModule, abi.ImportIndexGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportIndexGet, abi.MaxCall, (*schedule.Task).Block, HostCalls.IndexGet)},
-	{abi.ImportModule, abi.ImportHTTP, wasm.Signature(params(i32, i32), i64), capability(abi.ImportHTTP, abi.MaxCall+1+abi.MaxHTTPBody, (*schedule.Task).Leave, HostCalls.HTTP)},
 }...)
 
 // systemFunctions returns the functions of package wasi.
@@ -71,11 +69,38 @@ func systemFunctions() (out []hostFunction) {
 	return out
 }
 
+// functions returns the functions that guests may import.
+func (c Config) functions() []hostFunction {
+	all := slices.Clip(hostFunctions)
+	for _, of := range c.Capabilities {
+		for _, in := range of.Imports {
+			all = append(all, in.function())
+		}
+	}
+	return all
+}
+
+// function returns the function that a guest imports.
+func (in Import) function() hostFunction {
+	wait := (*schedule.Task).Block
+	if in.Waits > 0 {
+		wait = (*schedule.Task).Leave
+	}
+	serve := func(h HostCalls, ctx context.Context, call ReadCall) (Reply, int64) {
+		return h.Import(ctx, in.Name, call)
+	}
+	return hostFunction{abi.ImportModule, in.Name, importType, capability(in.Name, in.MaxMessage, wait, serve)}
+}
+
+// importType is the type of what capabilities answer.
+var importType = wasm.Signature(params(i32, i32), i64)
+
 // addHostModules makes everything that modules import available in a runtime.
-func addHostModules(ctx context.Context, r wazero.Runtime) error {
+func (c Config) addHostModules(ctx context.Context, r wazero.Runtime) error {
+	functions := c.functions()
 	for _, name := range []string{abi.ImportModule, wasi.ImportModule} {
 		builder := r.NewHostModuleBuilder(name)
-		for _, f := range hostFunctions {
+		for _, f := range functions {
 			if f.module == name {
 				f.addTo(builder)
 			}

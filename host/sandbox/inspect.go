@@ -89,15 +89,16 @@ func (s *Sandbox) inspectInvalid(ctx context.Context, p Plugin, digest [sha256.S
 }
 
 // inspectModule describes a module as far as that does not depend on limits.
-func inspectModule(m *module.Module, exports []string) *ModuleInfo {
+func inspectModule(m *module.Module, with contract) *ModuleInfo {
 	out := &ModuleInfo{Producers: m.Producers()}
 	for _, name := range markers(m) {
 		out.Versions = append(out.Versions, strings.Replace(name, "_", "/", 1))
 	}
+	functions := with.functions()
 	for _, in := range m.Imports {
-		out.Imports = append(out.Imports, inspectImport(in))
+		out.Imports = append(out.Imports, inspectImport(in, functions))
 	}
-	for _, e := range withExports(exports) {
+	for _, e := range with.exports() {
 		out.Exports = append(out.Exports, Symbol{Name: e.name, Type: exportType(m, e.name), Required: e.required, Problem: errorText(verifyExport(m, e))})
 	}
 	out.Exports = append(out.Exports, Symbol{
@@ -130,8 +131,8 @@ func (r moduleReport) describe(limits Limits) *ModuleInfo {
 	return m
 }
 
-func inspectImport(in wasm.Import) Symbol {
-	out := Symbol{Module: in.Module, Name: in.Name, Type: in.Kind.String(), Problem: errorText(verifyImport(in))}
+func inspectImport(in wasm.Import, functions map[string]wasm.FuncType) Symbol {
+	out := Symbol{Module: in.Module, Name: in.Name, Type: in.Kind.String(), Problem: errorText(verifyImport(in, functions))}
 	if in.Kind == wasm.KindFunction {
 		out.Type = in.Type.String()
 	}

@@ -190,9 +190,7 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
-	if g.manifest.UsesHTTP() {
-		g.pool.grow(g.limits.HTTPInstances)
-	}
+	g.pool.grow(g.sandbox.config.waiting(g.manifest, &g.limits))
 	if g.mode != modeFresh {
 		in.takeImage()
 		if err := g.setImage(in.image); err != nil {

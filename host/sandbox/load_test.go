@@ -192,8 +192,8 @@ func TestLoadRefusesInvalidNamesAndLimits(t *testing.T) {
 		{Plugin{Name: "a", Limits: Limits{MemoryBytes: 8 << 30}}, "up to 2 GiB"},
 		{Plugin{Name: "a", Limits: Limits{Deadline: -1}}, "positive duration"},
 		{Plugin{Name: "a", Limits: Limits{Instances: 2000}}, "1 to 1024"},
-		{Plugin{Name: "a", Limits: Limits{Instances: 1000, HTTPInstances: 25}}, "1 to 1024"},
-		{Plugin{Name: "a", Limits: Limits{Instances: 1, HTTPInstances: -1}}, "1 to 1024"},
+		{Plugin{Name: "a", Limits: Limits{Instances: 1000, Waiting: 25}}, "1 to 1024"},
+		{Plugin{Name: "a", Limits: Limits{Instances: 1, Waiting: -1}}, "1 to 1024"},
 		{Plugin{Name: "a", Limits: Limits{OutputBytes: -1}}, "output bytes"},
 		{Plugin{Name: "a", Limits: Limits{HostCalls: -1}}, "host calls"},
 	} {

@@ -75,15 +75,14 @@ import (
 // Sandbox holds what plugins share: the engine with its compile cache, the
 // execution slots and the memory budget. It is safe for concurrent use.
 type Sandbox struct {
-	config  Config
-	exports map[string]Export // of capabilities, by name
-	// exportNames are those of exports, in order.
-	exportNames []string
-	store       *native.Store
-	scheduler   *schedule.Scheduler
-	memory      *memory.Budget
-	failures    *lru.Cache    // the *LoadError of loads that took too long, by loadKey
-	metering    meter.Options // other than the zero value in benchmarks only
+	config    Config
+	contract  contract            // what capabilities add
+	denied    map[string][]string // see [Config.contract]
+	store     *native.Store
+	scheduler *schedule.Scheduler
+	memory    *memory.Budget
+	failures  *lru.Cache    // the *LoadError of loads that took too long, by loadKey
+	metering  meter.Options // other than the zero value in benchmarks only
 
 	mu     sync.Mutex
 	guests map[*Guest]struct{}
@@ -107,7 +106,7 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 		Compiler:       config.Compiler,
 		CompilerMemory: compilerMemory(),
 		Timeout:        config.LoadTimeout,
-		HostModules:    addHostModules,
+		HostModules:    config.addHostModules,
 		Logger:         config.Logger,
 	})
 	if err != nil {
@@ -115,14 +114,13 @@ func New(ctx context.Context, config Config) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		config:    config,
-		exports:   config.exports(),
 		store:     store,
 		scheduler: schedule.New(config.Slots),
 		failures:  lru.New(maxLoadFailures),
 		guests:    map[*Guest]struct{}{},
 		closing:   make(chan struct{}),
 	}
-	s.exportNames = slices.Sorted(maps.Keys(s.exports))
+	s.contract, s.denied = config.contract()
 	s.memory = memory.NewBudget(config.MemoryBytes, s.dropLongestIdle)
 	s.reaper.Go(s.runIdleReaper)
 	return s, nil

@@ -96,7 +96,9 @@ type replying int
 func (r replying) Get(context.Context, ReadCall) (Reply, int64) {
 	return Bytes(make([]byte, r)), 0
 }
-func (r replying) List(ctx context.Context, c ReadCall) (Reply, int64)     { return r.Get(ctx, c) }
-func (r replying) HTTP(ctx context.Context, c ReadCall) (Reply, int64)     { return r.Get(ctx, c) }
+func (r replying) List(ctx context.Context, c ReadCall) (Reply, int64) { return r.Get(ctx, c) }
+func (r replying) Import(ctx context.Context, _ string, c ReadCall) (Reply, int64) {
+	return r.Get(ctx, c)
+}
 func (r replying) IndexGet(ctx context.Context, c ReadCall) (Reply, int64) { return r.Get(ctx, c) }
 func (replying) Log(int32, []byte)                                         {}

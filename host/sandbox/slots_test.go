@@ -193,11 +193,11 @@ func TestBlockedHostCallHoldsNoSlot(t *testing.T) {
 	expectSlots(t, s, 0)
 }
 
-// TestCallThatWaitsForHTTPHoldsNoSlot from the first moment on, and its deadline, which the host can
+// TestCallThatWaitsForAReplyHoldsNoSlot from the first moment on, and its deadline, which the host can
 // read, ends it.
-func TestCallThatWaitsForHTTPHoldsNoSlot(t *testing.T) {
+func TestCallThatWaitsForAReplyHoldsNoSlot(t *testing.T) {
 	s := newSandbox(t, Config{Slots: 1})
-	c, _ := tck.CaseOf("http")
+	c, _ := tck.CaseOf("http-request")
 	const deadline = 100 * time.Millisecond
 	waiting := load(t, s, Plugin{Name: c.Name, Wasm: c.Wasm()})
 	_, err := waiting.Reconcile(t.Context(), Call{Deadline: deadline, Host: hostFunc(func(ctx context.Context, _ []byte) ([]byte, int64) {

@@ -122,7 +122,7 @@ func (c *kitGuest) Step(request []byte) (int32, []byte, error) {
 	return int32(out.Code), out.Output, err
 }
 
-// Scan calls the export scan. The host that it is given serves everything: that http is denied is for
+// Scan calls the export scan. The host that it is given serves everything: that imports with effects are denied is for
 // the sandbox.
 func (c *kitGuest) Scan(request []byte) (int32, []byte, error) {
 	out, err := c.g.Call(context.Background(), tck.Capabilities()[0].Export, Call{Request: [][]byte{request}, Host: kitHost{c.t}, Deadline: c.deadline})
@@ -175,8 +175,8 @@ func (kitHost) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.IndexGet(call.Message))
 }
 
-func (kitHost) HTTP(_ context.Context, call ReadCall) (Reply, int64) {
-	return answer(tck.HTTP(call.Message))
+func (kitHost) Import(_ context.Context, name string, call ReadCall) (Reply, int64) {
+	return answer(tck.Import(name, call.Message))
 }
 
 func (h kitHost) Log(level int32, message []byte) { h.t.Logf("guest log %d: %.100q", level, message) }

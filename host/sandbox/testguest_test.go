@@ -38,7 +38,7 @@ type testGuest struct {
 	tck.Module
 	name    string
 	maximum uint32 // pages of memory; 0: none
-	http    bool   // its manifest has http
+	waits   bool   // its manifest has the capability [waiting]
 	output  tck.Func
 }
 
@@ -77,8 +77,8 @@ func (tg *testGuest) build(locals types, body ...[]byte) []byte {
 	m := &abi.Manifest{Name: tg.name, Version: "1", Controllers: []abi.Controller{
 		{Name: "c", For: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}.All()},
 	}}
-	if tg.http {
-		m.Features, m.Controllers[0].HTTP = []string{abi.FeatureHTTP}, []abi.HTTPHost{{Host: "*"}}
+	if tg.waits {
+		m.Controllers[0].Sections = []abi.Section{{Name: waiting().Name, Value: []byte("[]")}}
 	}
 	manifest := abi.EncodeManifest(m)
 	if tg.maximum > 0 {

@@ -431,8 +431,10 @@ type silent struct{}
 
 func (silent) Get(context.Context, ReadCall) (Reply, int64) { return Reply{}, abi.CodeNotFound }
 
-func (silent) List(context.Context, ReadCall) (Reply, int64)     { return Reply{}, abi.CodeNotFound }
-func (silent) HTTP(context.Context, ReadCall) (Reply, int64)     { return Reply{}, abi.CodeDenied }
+func (silent) List(context.Context, ReadCall) (Reply, int64) { return Reply{}, abi.CodeNotFound }
+func (silent) Import(context.Context, string, ReadCall) (Reply, int64) {
+	return Reply{}, abi.CodeDenied
+}
 func (silent) IndexGet(context.Context, ReadCall) (Reply, int64) { return Reply{}, abi.CodeDenied }
 func (silent) Log(int32, []byte)                                 {}
 

@@ -44,16 +44,44 @@ type contractExport struct {
 	required bool
 }
 
+// contract is what capabilities add to the functions of guests and of the host, by their names.
+type contract struct {
+	Exports []string `json:"exports,omitempty"` // (len i32) -> i32
+	Imports []string `json:"imports,omitempty"` // of [abi.ImportModule], of type importType
+}
+
+// exports returns the functions that a guest exports.
+func (c contract) exports() []contractExport {
+	all := slices.Clip(contractExports)
+	for _, name := range c.Exports {
+		all = append(all, contractExport{name, wasm.Signature(params(i32), i32), false})
+	}
+	return all
+}
+
+// functions returns the signature of each function that can be imported, by "module.name".
+func (c contract) functions() map[string]wasm.FuncType {
+	all := map[string]wasm.FuncType{}
+	for _, f := range hostFunctions {
+		all[f.module+"."+f.name] = f.typ
+	}
+	for _, name := range c.Imports {
+		all[abi.ImportModule+"."+name] = importType
+	}
+	return all
+}
+
 // verify checks a module against thole/v1 without running any of it. It returns
 // the first deviation, in the order in which a user would correct them.
-func verify(m *module.Module, memoryBytes uint64, exports []string) error {
-	for _, e := range withExports(exports) {
+func verify(m *module.Module, memoryBytes uint64, with contract) error {
+	for _, e := range with.exports() {
 		if err := verifyExport(m, e); err != nil {
 			return err
 		}
 	}
+	functions := with.functions()
 	for _, in := range m.Imports {
-		if err := verifyImport(in); err != nil {
+		if err := verifyImport(in, functions); err != nil {
 			return err
 		}
 	}
@@ -102,42 +130,32 @@ func verifyExport(m *module.Module, want contractExport) error {
 	return nil
 }
 
-func verifyImport(in wasm.Import) error {
+func verifyImport(in wasm.Import, functions map[string]wasm.FuncType) error {
 	symbol := in.Module + "." + in.Name
 	if in.Kind != wasm.KindFunction {
 		return fmt.Errorf("import %q is a %s: only functions can be imported, guests own their memory", symbol, in.Kind)
 	}
-	want, ok := importable[symbol]
+	want, ok := functions[symbol]
 	switch {
 	case !ok:
-		return fmt.Errorf("import %q is not known to this host: %s", symbol, importHint(symbol, in.Module))
+		return fmt.Errorf("import %q is not known to this host: %s", symbol, importHint(symbol, in.Module, slices.Sorted(maps.Keys(functions))))
 	case want != in.Type:
 		return fmt.Errorf("import %q has the signature %s: %s has %s", symbol, in.Type, in.Module, want)
 	}
 	return nil
 }
 
-// importable has the signature of each function that can be imported, by
-// "module.name".
-var importable = func() map[string]wasm.FuncType {
-	all := map[string]wasm.FuncType{}
-	for _, f := range hostFunctions {
-		all[f.module+"."+f.name] = f.typ
-	}
-	return all
-}()
-
-// Functions returns the functions that guests can import, as "module.name", in
+// Functions returns the functions that guests can import, without those of capabilities, as "module.name", in
 // order.
-func Functions() []string { return slices.Sorted(maps.Keys(importable)) }
+func Functions() []string { return slices.Sorted(maps.Keys(contract{}.functions())) }
 
 // importHint returns what to do about an import that does not exist.
-func importHint(symbol, importModule string) string {
+func importHint(symbol, importModule string, functions []string) string {
 	if strings.HasPrefix(importModule, "thole/") && importModule != abi.ImportModule {
 		return fmt.Sprintf("the plugin was built for another version of the ABI than this host's, which is %s; build it with an SDK for that version", abi.Version)
 	}
 	var names []string
-	for _, known := range Functions() {
+	for _, known := range functions {
 		if name, ok := strings.CutPrefix(known, importModule+"."); ok {
 			names = append(names, name)
 		}
@@ -146,7 +164,7 @@ func importHint(symbol, importModule string) string {
 		return fmt.Sprintf("did you mean %q?", importModule+"."+near)
 	}
 	if importModule == abi.ImportModule {
-		return "the plugin needs a newer host"
+		return "the plugin needs a newer host, or one with the capability that has the function"
 	}
 	return fmt.Sprintf("a plugin can import from %s and %s only; build for target wasip1 without other host bindings", abi.ImportModule, wasi.ImportModule)
 }

@@ -53,9 +53,6 @@ type Metrics struct {
 
 	indexFailures *prometheus.CounterVec
 
-	httpRequests *prometheus.CounterVec
-	httpTime     *prometheus.HistogramVec
-
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
@@ -80,7 +77,6 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.addControllerMetrics()
 	m.addPluginMetrics()
-	m.addHTTPMetrics()
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
 	m.addWebhookMetrics()

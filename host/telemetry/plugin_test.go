@@ -68,36 +68,11 @@ thole_plugin_limit_hits_total{limit="writes",plugin="q"} 0
 	}
 }
 
-func TestHTTPRequestsAreCounted(t *testing.T) {
-	m := NewMetrics()
-	observe := m.HTTP("p", []string{"*", "a"}, []string{"timeout"})
-	observe("a", "200", time.Second)
-	observe("a", "404", time.Second)
-	observe("", "denied", 0)
-	err := testutil.GatherAndCompare(m.Registry, strings.NewReader(`
-# HELP thole_http_requests_total HTTP requests of plugins, by the host of the policy's entry (empty if none allows the request) and the status of the answer, or why there is none.
-# TYPE thole_http_requests_total counter
-thole_http_requests_total{code="200",host="*",plugin="p"} 0
-thole_http_requests_total{code="200",host="a",plugin="p"} 1
-thole_http_requests_total{code="404",host="a",plugin="p"} 1
-thole_http_requests_total{code="denied",host="",plugin="p"} 1
-thole_http_requests_total{code="timeout",host="*",plugin="p"} 0
-thole_http_requests_total{code="timeout",host="a",plugin="p"} 0
-`), "thole_http_requests_total")
-	if err != nil {
-		t.Error(err)
-	}
-	if n := testutil.CollectAndCount(m.httpTime); n != 3 {
-		t.Errorf("%d histograms", n)
-	}
-}
-
 // TestStoppedPluginHasNoSeries covers directories through which many plugins
 // pass: their series would fill the memory.
 func TestStoppedPluginHasNoSeries(t *testing.T) {
 	m := NewMetrics("fuel")
 	m.Plugin("p")
-	m.HTTP("p", []string{"a"}, []string{"timeout"})("a", "404", time.Second)
 	m.countEvent(events.PluginStarted{Revision: events.Revision{Plugin: "p", Version: "1", Digest: "abc"}})
 	m.countEvent(events.PluginRefused{Plugin: "p", Step: "parse"})
 	m.countEvent(events.PluginRolledBack{From: events.Revision{Plugin: "p"}})

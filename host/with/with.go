@@ -19,6 +19,8 @@ type Capability struct {
 	Check func(c *abi.Controller, section []byte) error
 	// Exports are the functions of guests that the capability calls.
 	Exports []Export
+	// Imports are the functions of the host that the capability answers: [dispatch.Hooks.Imports].
+	Imports []Import
 	// ForNoObject reports whether the guest is called for no object of a controller: such calls read its
 	// primaries in all namespaces that it follows.
 	ForNoObject func(c *abi.Controller) bool
@@ -26,11 +28,12 @@ type Capability struct {
 	// [config.Section]. Without it there is none.
 	Policy func() config.PolicySection
 	Config func() config.HostSection
-	// PolicyNeeded reports whether the policy must have the section for a controller, if only with the defaults.
-	PolicyNeeded func(c *abi.Controller) bool
 	// Rules returns what the account of the host needs for a manifest, whoever the plugin acts as, beside what the
 	// plugin itself needs.
 	Rules func(m *abi.Manifest) []rights.Rule
+	// Allow and Missing are those of [config.Section].
+	Allow   config.AllowSection
+	Missing func(has config.PolicySection, written bool, m *abi.Manifest) config.MissingSection
 	// Title is the name of its row in what `thole inspect` prints of a controller, and Describe returns the
 	// text, "" for a controller that does not use the capability.
 	Title    string
@@ -42,6 +45,9 @@ type Capability struct {
 // Export is a function of guests that a capability calls.
 type Export = sandbox.Export
 
+// Import is a function of the host that a capability answers.
+type Import = sandbox.Import
+
 // List are the capabilities of a program, in the order in which their functions are called.
 type List []Capability
 
@@ -49,7 +55,7 @@ type List []Capability
 func (l List) Modules() (all []sandbox.Capability) {
 	for _, c := range l {
 		if c.Check != nil {
-			all = append(all, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: c.Exports})
+			all = append(all, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: c.Exports, Imports: c.Imports})
 		}
 	}
 	return all
@@ -59,7 +65,9 @@ func (l List) Modules() (all []sandbox.Capability) {
 func (l List) Sections() (all []config.Section) {
 	for _, c := range l {
 		if c.Policy != nil || c.Config != nil || c.ForNoObject != nil {
-			all = append(all, config.Section{Name: c.Name, New: c.Policy, Config: c.Config, ForNoObject: c.ForNoObject, Needed: c.PolicyNeeded})
+			all = append(all, config.Section{
+				Name: c.Name, New: c.Policy, Config: c.Config, Allow: c.Allow, Missing: c.Missing, ForNoObject: c.ForNoObject,
+			})
 		}
 	}
 	return all

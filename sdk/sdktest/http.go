@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/sdk"
 )
 
@@ -26,10 +27,10 @@ func (w *World) ServeHTTP(handler http.Handler) { w.http = handler }
 // that. The handler is still called for one that ends by HTTPTimeout, as a server may be.
 func (w *World) FailHTTP(reason string) { w.failedHTTP = reason }
 
-// HTTP returns the answer of the handler to an [abi.HTTPCall].
+// HTTP returns the answer of the handler to a [contract.Call].
 func (r asHost) HTTP(message []byte) ([]byte, int64) {
 	r.tb.Helper()
-	call, err := abi.DecodeHTTPCall(message)
+	call, err := contract.DecodeCall(message)
 	var request *http.Request
 	if err == nil {
 		request, err = requestOf(call)
@@ -41,7 +42,7 @@ func (r asHost) HTTP(message []byte) ([]byte, int64) {
 	if denied, ok := errors.AsType[*deniedError](err); ok {
 		return r.denied("http", denied)
 	}
-	reply := &abi.HTTPReply{}
+	reply := &contract.Reply{}
 	if err != nil {
 		reply.Error = &abi.Failure{Reason: err.Error(), Message: "there is no answer"}
 	} else {
@@ -49,19 +50,19 @@ func (r asHost) HTTP(message []byte) ([]byte, int64) {
 		reply.Status, reply.URL = answer.StatusCode, answer.Request.URL.String()
 		for _, name := range slices.Sorted(maps.Keys(answer.Header)) {
 			for _, value := range answer.Header[name] {
-				reply.Headers = append(reply.Headers, abi.HTTPHeader{Name: name, Value: value})
+				reply.Headers = append(reply.Headers, contract.Header{Name: name, Value: value})
 			}
 		}
 		reply.Body, _ = io.ReadAll(answer.Body) // of a recorder
 	}
-	text := abi.EncodeHTTPReply(reply)
+	text := contract.EncodeReply(reply)
 	return text, int64(len(text))
 }
 
 // maxRedirects is how many redirects a host follows.
 const maxRedirects = 10
 
-// send sends a request, and those that redirects lead to, by the rules of the host: SPEC.md, "http".
+// send sends a request, and those that redirects lead to, by the rules of the host: abi/http/SPEC.md.
 func (w *World) send(request *http.Request, body []byte) (*http.Response, error) {
 	for range maxRedirects + 1 {
 		answer, err := w.roundTrip(request)
@@ -90,7 +91,7 @@ func isRedirect(status int) bool {
 	return slices.Contains([]int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}, status)
 }
 
-func requestOf(call *abi.HTTPCall) (*http.Request, error) {
+func requestOf(call *contract.Call) (*http.Request, error) {
 	u, err := url.Parse(call.URL)
 	switch {
 	case err != nil:
@@ -114,7 +115,7 @@ var portOf = map[string]string{"http": ":80", "https": ":443"}
 // roundTrip sends a request to the handler.
 func (w *World) roundTrip(request *http.Request) (*http.Response, error) {
 	host := strings.TrimSuffix(strings.ToLower(request.URL.Host), portOf[request.URL.Scheme])
-	if !slices.ContainsFunc(w.controller.HTTP, func(h abi.HTTPHost) bool { return h.Allows(request.Method, host) }) {
+	if !slices.ContainsFunc(contract.HostsOf(&w.controller), func(h contract.Host) bool { return h.Allows(request.Method, host) }) {
 		return nil, &deniedError{fmt.Errorf("HTTP of the controller does not have %s of %s", request.Method, host)}
 	}
 	failed := w.failedHTTP

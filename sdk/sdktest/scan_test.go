@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
@@ -39,7 +40,7 @@ func TestAScanIsGivenItsRequest(t *testing.T) {
 		if q.Controller != "ctl" || q.Scan != "due" || !q.Now.Equal(w.Now()) || string(q.Config) != `{"a":1}` {
 			t.Errorf("the request is %+v", q)
 		}
-		if _, code := host.HTTP(abi.EncodeHTTPCall(&abi.HTTPCall{URL: "https://example.com/"})); code != abi.CodeDenied {
+		if _, code := host.HTTP(http.EncodeCall(&http.Call{URL: "https://example.com/"})); code != abi.CodeDenied {
 			t.Errorf("http returns %d", code)
 		}
 		return abi.CodeOK, []byte("{}"), nil

@@ -89,7 +89,7 @@ var hostBans = []Ban{
 			"./host/source/...", "./host/sandbox/...", "./host/catalog/...", "./host/serve/...", "./host/dispatch/...", "./host/config/...",
 		}},
 		Imported: Set{Of: []string{"k8s.io/client-go/..."}},
-		Why:      "only access, cache, queue, effect and egress use client-go: others get what they need of the API server from these",
+		Why:      "only access, cache, queue, effect and capabilities use client-go: others get what they need of the API server from these",
 	},
 	{
 		Importers: Set{Of: []string{"./..."}},
@@ -152,7 +152,7 @@ const (
 // leaves are the folders of host that are no stages and that stages may import:
 // the values that stages exchange, and helpers.
 var leaves = []string{
-	"./host/access/...", "./host/certificates/...", "./host/config/...", "./host/egress/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
+	"./host/access/...", "./host/certificates/...", "./host/config/...", "./host/events/...", "./host/object/...", "./host/rights/...", "./host/sanitize/...", "./host/internal/...",
 }
 
 // stageBans: stages know neither each other nor what drives them. Only dispatch,
@@ -234,14 +234,24 @@ func stageBans() []Ban {
 			Why:       "access asks the API server about accounts: for whom, and what follows, is decided by its callers",
 		},
 		{
-			Importers: Set{Of: []string{"./host/egress/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/egress/...", "./host/events/...", "./host/rights/...", "./host/sanitize/..."}},
+			Importers: Set{Of: []string{"./host/with/http/egress/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/with/http/egress/...", "./host/events/...", "./host/rights/...", "./host/sanitize/..."}},
 			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
 		},
 		{
-			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard", "./host/with/timers/..."}},
+			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard", "./host/with/timers/...", "./host/with/http/...", "./host/with/cloudevents/..."}},
 			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/timers/schedule"}},
 			Why:       "a capability can be left out: only the list of the program knows it",
+		},
+		{
+			Importers: Set{Of: []string{"./host/with/http/..."}},
+			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/http/..."}},
+			Why:       "http needs no other capability",
+		},
+		{
+			Importers: Set{Of: []string{"./host/with/cloudevents/..."}},
+			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/http/...", "./host/with/cloudevents/..."}},
+			Why:       "cloudevents needs http, and no other capability",
 		},
 		{
 			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, "./host/with/...", "./host/internal/..."}},
@@ -255,8 +265,8 @@ func stageBans() []Ban {
 		},
 		{
 			Importers: Set{Of: []string{"./host/config/..."}},
-			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/egress", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
-			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits, on rights and on the entries of egress only",
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/config/...", "./host/rights/...", "./host/sandbox", "./host/sanitize/..."}},
+			Why:       "config is read at the edge and used everywhere: it may depend on the sandbox's limits and on rights only",
 		},
 		{
 			Importers: Set{Of: []string{"./host/finalizers/..."}},

@@ -29,13 +29,7 @@ func policyTable(t *testing.T) string {
 }
 
 func configTable(t *testing.T) string {
-	rows := rowsWithSections(t, "Config", func(s config.Section) bool { return s.Config != nil })
-	for _, s := range standard.Capabilities().Sections() {
-		if s.Config == nil && boundedSections()[s.Name] != nil {
-			rows = append(rows, []string{code(s.Name), "[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", "", "", "The defaults of this field of policies, and the most that they may have"})
-		}
-	}
-	return table(fieldHeader, rows)
+	return table(fieldHeader, rowsWithSections(t, "Config", func(s config.Section) bool { return s.Config != nil }))
 }
 
 func rowsWithSections(t *testing.T, typeName string, has func(config.Section) bool) [][]string {
@@ -48,18 +42,15 @@ func rowsWithSections(t *testing.T, typeName string, has func(config.Section) bo
 	return rows
 }
 
-// boundedSections returns the sections that are in the configuration, too, with their defaults.
-func boundedSections() map[string]config.Bounded {
-	all := map[string]config.Bounded{}
+// allowTable has the fields of allow, and after them those of the capabilities.
+func allowTable(t *testing.T) string {
+	rows := fieldRows(t, "host/config", "Allow", "allow.")
 	for _, s := range standard.Capabilities().Sections() {
-		if s.New == nil {
-			continue
-		}
-		if value, ok := s.New().(config.Bounded); ok {
-			all[s.Name] = value
+		if s.Allow != nil {
+			rows = append(rows, []string{code(s.Name), "list of [entries](#" + strings.ToLower(s.Name) + ") by text", "", "", "Bounds the " + s.Name + " of policies, by the name of the plugin"})
 		}
 	}
-	return all
+	return table(fieldHeader, rows)
 }
 
 var fieldHeader = []string{"field", "type", "default", "range", ""}
@@ -185,8 +176,13 @@ func defaultOf(t *testing.T, path, typeName string) string {
 	section, name, _ := strings.Cut(path, ".")
 	if s := c.Values[section]; s != nil {
 		path, value = name, reflect.ValueOf(s).Elem()
-	} else if s := boundedSections()[section]; s != nil && name != "" {
-		path, value = name, reflect.ValueOf(s).Elem()
+		if typeName == "Settings" { // of policies alone
+			for _, s := range c.Sections {
+				if s.Name == section && s.New != nil {
+					value = reflect.ValueOf(s.New()).Elem()
+				}
+			}
+		}
 	} else if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {
 		return ""
 	}
@@ -237,10 +233,6 @@ func numberRanges(t *testing.T) map[string]string {
 	setNumbers(reflect.ValueOf(&invalid).Elem())
 	for _, s := range invalid.Values {
 		setNumbers(reflect.ValueOf(s).Elem())
-	}
-	for name, section := range boundedSections() {
-		setNumbers(reflect.ValueOf(section).Elem())
-		invalid.Sections = append(invalid.Sections, config.Section{Name: name, New: func() config.PolicySection { return section }})
 	}
 	ranges := map[string]string{}
 	for line := range strings.Lines(fmt.Sprint(invalid.Validate())) {

@@ -257,9 +257,9 @@ var badPlugins = []badPlugin{
 		message: []string{"policy-of-mistakes.yaml", `unknown field "field`},
 	},
 	{
-		name: "policy-http-not-allowed", step: "policy", policy: "{apiVersion: thole.dev/v1alpha1, http: [{host: a.example, methods: [GET]}]}",
+		name: "policy-http-not-allowed", step: "policy", policy: "{apiVersion: thole.dev/v1alpha1, http: {hosts: [{host: a.example, methods: [GET]}]}}",
 		write:   writeEmptyPlugin(latecomerController("main", "HTTP")),
-		message: []string{"policy-http-not-allowed.yaml: http[0]: Forbidden: "},
+		message: []string{"policy-http-not-allowed.yaml: http.hosts[0]: Forbidden: "},
 	},
 	{
 		name: "policy-not-allowed", step: "policy", policy: "{apiVersion: thole.dev/v1alpha1, allow: [{groups: [''], kinds: [Secret], verbs: [get]}]}",

@@ -102,7 +102,7 @@ func (f fetchers) grant(name string, groups []string, resources ...string) {
 // policy installs a policy with such entries of http, and more fields.
 func (f fetchers) policy(more string, entries ...string) {
 	f.Helper()
-	f.installPolicy("fetch", fmt.Sprintf("serviceAccount: %s/fetch\nallow: [{groups: [''], kinds: [ConfigMap, Secret], verbs: [get, list, watch]}]\nhttp: [%s]\n%s", f.ns, strings.Join(entries, ", "), more))
+	f.installPolicy("fetch", fmt.Sprintf("serviceAccount: %s/fetch\nallow: [{groups: [''], kinds: [ConfigMap, Secret], verbs: [get, list, watch]}]\nhttp: {hosts: [%s]}\n%s", f.ns, strings.Join(entries, ", "), more))
 }
 
 // config is a configuration that allows such entries of http.

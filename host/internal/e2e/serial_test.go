@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
 	"github.com/thole-dev/thole/host/internal/await"
@@ -23,20 +24,20 @@ import (
 func askingPlugin(name, url string, controllers ...abi.Controller) []byte {
 	const manifestAt, resultAt, callAt = 1 << 10, 24 << 10, 32 << 10
 	for i := range controllers {
-		controllers[i].HTTP = []abi.HTTPHost{{Host: "*", Methods: []string{http.MethodPost}}}
+		controllers[i].Sections = []abi.Section{{Name: contract.Name, Value: contract.Encode([]contract.Host{{Host: "*", Methods: []string{http.MethodPost}}})}}
 	}
 	manifest := abi.EncodeManifest(&abi.Manifest{
-		Name: name, Version: "1", Controllers: controllers, Features: []string{abi.FeatureHTTP},
+		Name: name, Version: "1", Controllers: controllers,
 	})
 	result := abi.EncodeResult(&abi.Result{Result: abi.OutcomeSuccess})
 	// The body is what follows: the request of the run takes the place of this one byte.
-	call := abi.EncodeHTTPCall(&abi.HTTPCall{Method: http.MethodPost, URL: url, Timeout: 300_000, Body: []byte{'x'}})
+	call := contract.EncodeCall(&contract.Call{Method: http.MethodPost, URL: url, Timeout: 300_000, Body: []byte{'x'}})
 	call = call[:len(call)-1]
 	ptrLen, ptr := []wasm.ValueType{wasm.I32, wasm.I32}, []wasm.ValueType{wasm.I32}
 	var m tck.Module
 	input := m.Import(abi.ImportModule, abi.ImportInput, ptrLen, nil)
 	output := m.Import(abi.ImportModule, abi.ImportOutput, ptrLen, nil)
-	ask := m.Import(abi.ImportModule, abi.ImportHTTP, ptrLen, []wasm.ValueType{wasm.I64})
+	ask := m.Import(abi.ImportModule, contract.Import, ptrLen, []wasm.ValueType{wasm.I64})
 	write := func(offset int32, text []byte) [][]byte {
 		m.Data(offset, text)
 		return [][]byte{tck.I32Const(offset), tck.I32Const(int32(len(text))), tck.Call(output), tck.I32Const(0)}
@@ -82,7 +83,7 @@ func newAsking(t *testing.T) *asking {
 // config is the policy and the configuration that allow a plugin to ask.
 func (a *asking) config(plugin string) (policy, config string) {
 	entry := fmt.Sprintf("{host: '%s', scheme: http, methods: [POST], addresses: [loopback]}", strings.TrimPrefix(a.server.URL, "http://"))
-	return "limits: {timeout: 5m}\nhttp: [" + entry + "]\n", "limits: {timeout: 5m}\nallow: {http: {" + plugin + ": [" + entry + "]}}\n"
+	return "limits: {timeout: 5m}\nhttp: {hosts: [" + entry + "]}\n", "limits: {timeout: 5m}\nallow: {http: {" + plugin + ": [" + entry + "]}}\n"
 }
 
 // ServeHTTP implements http.Handler.

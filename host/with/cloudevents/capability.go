@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
 // Names of what is reported.
@@ -62,10 +64,13 @@ func (c *capability) plugin(name string) runner.PluginPart {
 	})
 	var added bool // a sink, by the revision that is about to start
 	return runner.PluginPart{
-		Prepare: func(_ context.Context, rev *runner.Revision) (use func(), err error) {
+		Prepare: func(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
 			settings := settingsOf(rev)
 			secrets, err := c.secretsOf(rev, settings)
-			return func() { added = p.Configure(settings, secrets) }, err
+			return func(func(hclog.Logger) hclog.Logger) any {
+				added = p.Configure(settings, secrets)
+				return nil
+			}, err
 		},
 		Controller: func(h runner.Handle) runner.ControllerPart {
 			one := &controller{plugin: name, handle: h, to: p}
@@ -107,7 +112,7 @@ func settingsOf(rev *runner.Revision) Settings {
 
 // secretsOf returns what reads the Secrets with the credentials of sinks, nil if there are none.
 func (c *capability) secretsOf(rev *runner.Revision, s Settings) (egress.SecretReader, error) {
-	if len(s.Hosts().Secrets()) == 0 {
+	if len(s.Secrets()) == 0 {
 		return nil, nil
 	}
 	return egress.NewSecretReader(c.Cluster, rev.Policy.Account(), "thole/"+c.Version+" plugin/"+rev.Plugin)

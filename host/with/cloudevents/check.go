@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/with/http"
 )
 
 const (
@@ -23,7 +24,7 @@ func (s Settings) Problems(at *field.Path, plugin string, ceiling config.Allow) 
 	if problems := s.problems(at); problems != nil {
 		return problems
 	}
-	return ceiling.HTTPProblems(at.Child("sinks"), plugin, s.Hosts())
+	return http.HostProblems(at.Child("sinks"), plugin, ceiling, s.Sinks.Entries())
 }
 
 // problems returns what is wrong with the settings, by their paths.

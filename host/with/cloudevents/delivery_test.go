@@ -18,9 +18,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/logtest"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
 // startSDK starts the SDK's own receiver, which takes no batches.
@@ -361,34 +361,34 @@ func TestSlowSinkDoesNotBlock(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	after := func(value string) []abi.HTTPHeader { return []abi.HTTPHeader{{Name: "Retry-After", Value: value}} }
+	after := func(value string) []egress.Header { return []egress.Header{{Name: "Retry-After", Value: value}} }
 	for name, c := range map[string]struct {
-		reply *abi.HTTPReply
+		reply *egress.Reply
 		err   error
 		want  verdict
 		after time.Duration
 	}{
-		"200":                {&abi.HTTPReply{Status: 200}, nil, taken, 0},
-		"299":                {&abi.HTTPReply{Status: 299}, nil, taken, 0},
-		"304":                {&abi.HTTPReply{Status: 304}, nil, failed, 0},
-		"400":                {&abi.HTTPReply{Status: 400}, nil, refused, 0},
-		"401":                {&abi.HTTPReply{Status: 401}, nil, failed, 0},
-		"403":                {&abi.HTTPReply{Status: 403}, nil, refused, 0},
-		"404":                {&abi.HTTPReply{Status: 404}, nil, failed, 0},
-		"407":                {&abi.HTTPReply{Status: 407}, nil, failed, 0},
-		"408":                {&abi.HTTPReply{Status: 408}, nil, failed, 0},
-		"410":                {&abi.HTTPReply{Status: 410}, nil, refused, 0},
-		"413":                {&abi.HTTPReply{Status: 413}, nil, refused, 0},
-		"425":                {&abi.HTTPReply{Status: 425}, nil, failed, 0},
-		"429":                {&abi.HTTPReply{Status: 429, Headers: after("7")}, nil, failed, 7 * time.Second},
-		"429 at a time":      {&abi.HTTPReply{Status: 429, Headers: after("Fri, 02 Jan 2026 03:05:05 GMT")}, nil, failed, time.Minute},
-		"429 in the past":    {&abi.HTTPReply{Status: 429, Headers: after("Fri, 02 Jan 2025 03:05:05 GMT")}, nil, failed, 0},
-		"429 for years":      {&abi.HTTPReply{Status: 429, Headers: after("18446744073709551615")}, nil, failed, maxRetryAfter},
-		"429 beyond numbers": {&abi.HTTPReply{Status: 429, Headers: after("99999999999999999999")}, nil, failed, 0},
-		"429 negative":       {&abi.HTTPReply{Status: 429, Headers: after("-5")}, nil, failed, 0},
-		"500":                {&abi.HTTPReply{Status: 500}, nil, failed, 0},
-		"599":                {&abi.HTTPReply{Status: 599}, nil, failed, 0},
-		"unreachable":        {&abi.HTTPReply{Error: &abi.Failure{Reason: abi.HTTPUnreachable}}, nil, failed, 0},
+		"200":                {&egress.Reply{Status: 200}, nil, taken, 0},
+		"299":                {&egress.Reply{Status: 299}, nil, taken, 0},
+		"304":                {&egress.Reply{Status: 304}, nil, failed, 0},
+		"400":                {&egress.Reply{Status: 400}, nil, refused, 0},
+		"401":                {&egress.Reply{Status: 401}, nil, failed, 0},
+		"403":                {&egress.Reply{Status: 403}, nil, refused, 0},
+		"404":                {&egress.Reply{Status: 404}, nil, failed, 0},
+		"407":                {&egress.Reply{Status: 407}, nil, failed, 0},
+		"408":                {&egress.Reply{Status: 408}, nil, failed, 0},
+		"410":                {&egress.Reply{Status: 410}, nil, refused, 0},
+		"413":                {&egress.Reply{Status: 413}, nil, refused, 0},
+		"425":                {&egress.Reply{Status: 425}, nil, failed, 0},
+		"429":                {&egress.Reply{Status: 429, Headers: after("7")}, nil, failed, 7 * time.Second},
+		"429 at a time":      {&egress.Reply{Status: 429, Headers: after("Fri, 02 Jan 2026 03:05:05 GMT")}, nil, failed, time.Minute},
+		"429 in the past":    {&egress.Reply{Status: 429, Headers: after("Fri, 02 Jan 2025 03:05:05 GMT")}, nil, failed, 0},
+		"429 for years":      {&egress.Reply{Status: 429, Headers: after("18446744073709551615")}, nil, failed, maxRetryAfter},
+		"429 beyond numbers": {&egress.Reply{Status: 429, Headers: after("99999999999999999999")}, nil, failed, 0},
+		"429 negative":       {&egress.Reply{Status: 429, Headers: after("-5")}, nil, failed, 0},
+		"500":                {&egress.Reply{Status: 500}, nil, failed, 0},
+		"599":                {&egress.Reply{Status: 599}, nil, failed, 0},
+		"unreachable":        {&egress.Reply{Error: &abi.Failure{Reason: "Unreachable"}}, nil, failed, 0},
 		"too large":          {nil, egress.ErrTooLarge, failed, 0},
 		"denied":             {nil, &egress.DeniedError{}, failed, 0},
 		"invalid":            {nil, &egress.InvalidError{}, refused, 0},

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/host/with/http"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
-func sections() []config.Section { return with.List{Capability()}.Sections() }
+func sections() []config.Section { return with.List{Capability(), http.Capability()}.Sections() }
 
 func versioned(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }
 
@@ -35,7 +36,7 @@ func wantProblems(t *testing.T, err error, want string) {
 const fullSink = "{name: s, url: 'https://10.0.0.1:8443/in', mode: batch, secretRef: {namespace: a, name: b}, header: X-Key, addresses: [private], proxy: 'http://p:1'}"
 
 func TestCloudEventsOfAPolicyAreRead(t *testing.T) {
-	p, err := config.Config{Allow: config.Allow{}.WithEveryHTTP(), Sections: sections()}.WithDefaults().ReadPolicy("p", versioned("cloudEvents: {typePrefix: com.example, sinks: ["+fullSink+", {url: 'https://b.example.com'}]}"))
+	p, err := config.Config{Allow: config.Allow{}.WithAllSections(), Sections: sections()}.WithDefaults().ReadPolicy("p", versioned("cloudEvents: {typePrefix: com.example, sinks: ["+fullSink+", {url: 'https://b.example.com'}]}"))
 	want := &Settings{TypePrefix: "com.example", Sinks: Sinks{{
 		Name: "s", URL: "https://10.0.0.1:8443/in", Mode: ModeBatch, SecretRef: &egress.SecretRef{Namespace: "a", Name: "b"}, Header: "X-Key",
 		Addresses: []string{"private"}, Proxy: "http://p:1",
@@ -43,17 +44,13 @@ func TestCloudEventsOfAPolicyAreRead(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(p.Sections, map[string]config.PolicySection{"cloudEvents": want}) {
 		t.Errorf("%+v, %v", p.Sections, err)
 	}
-	p.HTTP = egress.Entries{{Host: "c", SecretRef: &egress.SecretRef{Namespace: "c", Name: "d"}}, {Host: "d", SecretRef: &egress.SecretRef{Namespace: "a", Name: "b"}}}
-	if got := p.Secrets(); !reflect.DeepEqual(got, []egress.SecretRef{{Namespace: "c", Name: "d"}, {Namespace: "a", Name: "b"}}) {
+	if got := p.Secrets(); !reflect.DeepEqual(got, []egress.SecretRef{{Namespace: "a", Name: "b"}}) {
 		t.Errorf("Secrets: %v", got)
-	}
-	if len(p.HTTP) != 2 || cap(p.HTTP) != 2 {
-		t.Error("the entries of the policy have changed")
 	}
 }
 
 func TestCloudEventsThatAreNotValidAreRefused(t *testing.T) {
-	c := config.Config{Allow: config.Allow{}.WithEveryHTTP(), Sections: sections()}.WithDefaults()
+	c := config.Config{Allow: config.Allow{}.WithAllSections(), Sections: sections()}.WithDefaults()
 	const ref = "secretRef: {namespace: a, name: b}"
 	for text, want := range map[string]string{
 		"cloudEvents: x":                                                            `cloudEvents: Invalid value: "x": must be a mapping of fields`,

@@ -6,8 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
 const (
@@ -88,7 +87,7 @@ func (p *Publisher) target(wanted Sink, state *egress.State, secrets egress.Secr
 	e, _ := wanted.Entry() // was checked
 	return &target{
 		url: wanted.URL, mode: wanted.mode(),
-		hosts: []abi.HTTPHost{{Host: e.Host, Methods: e.Methods}},
+		hosts: []egress.Host{{Host: e.Host, Methods: e.Methods}},
 		client: egress.New(egress.Config{
 			Plugin: p.config.Plugin, Entries: egress.Entries{e}, State: state, AtOnce: laneCount, PerSecond: perSecond,
 			Secrets: secrets, Logger: p.logger(wanted.name()),

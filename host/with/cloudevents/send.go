@@ -16,8 +16,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
-	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
 const (
@@ -53,7 +52,7 @@ type answer struct {
 type target struct {
 	url    string
 	mode   Mode
-	hosts  []abi.HTTPHost // that of the URL: redirects to others are denied
+	hosts  []egress.Host // that of the URL: redirects to others are denied
 	client *egress.Client
 }
 
@@ -76,8 +75,8 @@ func (t *target) send(ctx context.Context, events [][]byte) answer {
 }
 
 // call returns the request with events, of which there is one unless the mode is batch.
-func (t *target) call(events [][]byte) (*abi.HTTPCall, error) {
-	call := &abi.HTTPCall{Method: http.MethodPost, URL: t.url, Timeout: sendTimeout.Milliseconds()}
+func (t *target) call(events [][]byte) (*egress.Call, error) {
+	call := &egress.Call{Method: http.MethodPost, URL: t.url, Timeout: sendTimeout.Milliseconds()}
 	contentType := event.ApplicationCloudEventsJSON
 	switch t.mode {
 	case ModeBinary:
@@ -88,7 +87,7 @@ func (t *target) call(events [][]byte) (*abi.HTTPCall, error) {
 	default:
 		call.Body = events[0]
 	}
-	call.Headers = []abi.HTTPHeader{{Name: "Content-Type", Value: contentType}}
+	call.Headers = []egress.Header{{Name: "Content-Type", Value: contentType}}
 	return call, nil
 }
 
@@ -98,7 +97,7 @@ func jsonArray(elements [][]byte) []byte {
 }
 
 // writeBinary writes an event to a request with its attributes in headers.
-func writeBinary(call *abi.HTTPCall, text []byte) error {
+func writeBinary(call *egress.Call, text []byte) error {
 	var e event.Event
 	if err := json.Unmarshal(text, &e); err != nil {
 		return fmt.Errorf("decode event: %w", err)
@@ -109,7 +108,7 @@ func writeBinary(call *abi.HTTPCall, text []byte) error {
 	}
 	for name, values := range request.Header {
 		for _, value := range values {
-			call.Headers = append(call.Headers, abi.HTTPHeader{Name: name, Value: value})
+			call.Headers = append(call.Headers, egress.Header{Name: name, Value: value})
 		}
 	}
 	var err error
@@ -120,7 +119,7 @@ func writeBinary(call *abi.HTTPCall, text []byte) error {
 }
 
 // judge returns what the reply to a request means. err is that of [egress.Client.Do].
-func judge(reply *abi.HTTPReply, err error, now time.Time) answer {
+func judge(reply *egress.Reply, err error, now time.Time) answer {
 	_, invalid := errors.AsType[*egress.InvalidError](err)
 	switch {
 	case invalid:
@@ -151,7 +150,7 @@ func isTemporary(status int) bool {
 
 // retryAfter returns the pause that an answer asks for, in seconds or until a time; 0 if it asks for
 // none.
-func retryAfter(header []abi.HTTPHeader, now time.Time) time.Duration {
+func retryAfter(header []egress.Header, now time.Time) time.Duration {
 	for _, line := range header {
 		if !strings.EqualFold(line.Name, "Retry-After") {
 			continue

@@ -3,7 +3,7 @@ package cloudevents
 import (
 	"cmp"
 
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
 // Settings are where the events of a plugin are published, as its policy has it.
@@ -16,8 +16,8 @@ type Settings struct {
 	Sinks Sinks `json:"sinks,omitempty"`
 }
 
-// Hosts implements [config.PolicySection].
-func (s Settings) Hosts() egress.Entries { return s.Sinks.Entries() }
+// Secrets implements [config.PolicySection].
+func (s Settings) Secrets() []SecretRef { return s.Sinks.Entries().Secrets() }
 
 // Sinks are the sinks of a policy.
 type Sinks []Sink

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/thole-dev/thole/host/egress"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/with/http/egress"
 )
 
 const (

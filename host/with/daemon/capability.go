@@ -6,11 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/runner"
@@ -20,13 +22,14 @@ import (
 // Capability returns the capability.
 func Capability() with.Capability {
 	return with.Capability{
-		Name:         contract.Name,
-		Check:        check,
-		Exports:      []with.Export{{Name: contract.Export, Meaning: "makes one step of the daemon of an object"}},
-		Policy:       newPolicy,
-		PolicyNeeded: func(c *abi.Controller) bool { return daemonOf(c) != nil },
-		Title:        "Daemon",
-		Describe:     describe,
+		Name:     contract.Name,
+		Check:    check,
+		Exports:  []with.Export{{Name: contract.Export, Meaning: "makes one step of the daemon of an object", Effects: true}},
+		Policy:   func() config.PolicySection { return newPolicy() },
+		Config:   func() config.HostSection { return (*hostPolicy)(newPolicy()) },
+		Missing:  missing,
+		Title:    "Daemon",
+		Describe: describe,
 		New: func(env runner.Environment) runner.Capability {
 			m := newMetrics(env.Metrics)
 			return runner.Capability{Plugin: func(name string) runner.PluginPart { return newPlugin(name, m).part() }}
@@ -62,13 +65,13 @@ func newPlugin(name string, m metrics) *plugin { return &plugin{name: name, metr
 
 func (p *plugin) part() runner.PluginPart {
 	return runner.PluginPart{
-		Prepare: func(_ context.Context, rev *runner.Revision) (use func(), err error) {
+		Prepare: func(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
 			var limits Policy
 			if p, ok := rev.Policy.Sections[contract.Name].(*Policy); ok { // else no controller has daemons
 				limits = *p
 			}
 			limits = limits.WithDefaults()
-			return func() { p.policy.Store(&limits) }, nil
+			return func(func(hclog.Logger) hclog.Logger) any { p.policy.Store(&limits); return nil }, nil
 		},
 		Controller: func(runner.Handle) runner.ControllerPart { return (&controller{plugin: p}).part() },
 		Shown: func() any {

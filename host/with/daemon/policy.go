@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"cmp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // Policy lets a plugin have daemons, within these limits: {} with the defaults. The configuration may have the same
@@ -32,8 +34,17 @@ func (p Policy) WithDefaults() Policy {
 	}
 }
 
+// hostPolicy is the field of the file of --config.
+type hostPolicy Policy
+
+// Bounds implements [config.Bounding].
+func (p *hostPolicy) Bounds() config.PolicySection { return (*Policy)(p) }
+
+// Problems implements [config.HostSection]: the numbers are all that there is.
+func (*hostPolicy) Problems(*field.Path) []error { return nil }
+
 // newPolicy returns what a policy has that states nothing of its own.
-func newPolicy() config.PolicySection {
+func newPolicy() *Policy {
 	p := Policy{}.WithDefaults()
 	return &p
 }
@@ -50,5 +61,13 @@ func (p *Policy) Numbers(at *field.Path) []config.Number {
 // Problems implements [config.PolicySection]: the numbers are all that there is.
 func (*Policy) Problems(*field.Path, string, config.Allow) []error { return nil }
 
-// Hosts implements [config.PolicySection].
-func (*Policy) Hosts() egress.Entries { return nil }
+// Secrets implements [config.PolicySection].
+func (*Policy) Secrets() []rights.SecretRef { return nil }
+
+// missing returns the defaults for a policy without the field, if a controller has daemons.
+func missing(has config.PolicySection, written bool, m *abi.Manifest) config.MissingSection {
+	if written || !slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return daemonOf(&c) != nil }) {
+		return config.MissingSection{}
+	}
+	return config.MissingSection{Value: has, Text: "{}"}
+}

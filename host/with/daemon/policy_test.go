@@ -13,14 +13,12 @@ import (
 	contract "github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/with"
 )
 
 // sections are those of a host with the capability.
 func sections() []config.Section {
-	return []config.Section{{
-		Name: contract.Name, New: newPolicy,
-		Needed: func(c *abi.Controller) bool { return c.Section(contract.Name) != nil },
-	}}
+	return with.List{Capability()}.Sections()
 }
 
 func versioned(text string) []byte { return []byte("apiVersion: thole.dev/v1alpha1\n" + text) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
 
 	"github.com/thole-dev/thole/abi"
@@ -57,8 +58,8 @@ type capability struct {
 func (c *capability) plugin(name string) runner.PluginPart {
 	limit := NewRate(0)
 	return runner.PluginPart{
-		Prepare: func(_ context.Context, rev *runner.Revision) (use func(), err error) {
-			return func() {
+		Prepare: func(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
+			return func(func(hclog.Logger) hclog.Logger) any {
 				perSecond := c.rate
 				if settings, ok := rev.Policy.Sections[contract.Name].(*Settings); ok {
 					perSecond = settings.EventsPerSecond
@@ -67,6 +68,7 @@ func (c *capability) plugin(name string) runner.PluginPart {
 				if all := receiversOf(rev, limit); c.receivers.use(name, all) {
 					c.metrics.Received(name, http.StatusAccepted, 0) // creates the series
 				}
+				return nil
 			}, nil
 		},
 		Controller: func(h runner.Handle) runner.ControllerPart {

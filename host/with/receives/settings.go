@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/egress"
+	"github.com/thole-dev/thole/host/rights"
 )
 
 // HostSettings are how events from outside are received, as the file of --config has it.
@@ -66,5 +66,5 @@ func (s *HostSettings) Problems(at *field.Path) (problems []error) {
 // Problems implements [config.PolicySection]: the numbers are all that there is.
 func (*Settings) Problems(*field.Path, string, config.Allow) []error { return nil }
 
-// Hosts implements [config.PolicySection].
-func (*Settings) Hosts() egress.Entries { return nil }
+// Secrets implements [config.PolicySection].
+func (*Settings) Secrets() []rights.SecretRef { return nil }

@@ -25,7 +25,7 @@ func Capability() with.Capability {
 	return with.Capability{
 		Name:        contract.Name,
 		Check:       contract.Check,
-		Exports:     []with.Export{{Name: contract.Export, Meaning: "finds the objects to run", Denied: []string{abi.ImportHTTP}}},
+		Exports:     []with.Export{{Name: contract.Export, Meaning: "finds the objects to run"}},
 		ForNoObject: func(c *abi.Controller) bool { return len(scansOf(c)) > 0 },
 		Title:       "Scans",
 		Describe:    describe,

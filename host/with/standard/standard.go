@@ -7,6 +7,7 @@ import (
 	"github.com/thole-dev/thole/host/with/cloudevents"
 	"github.com/thole-dev/thole/host/with/daemon"
 	"github.com/thole-dev/thole/host/with/gauges"
+	"github.com/thole-dev/thole/host/with/http"
 	"github.com/thole-dev/thole/host/with/podevents"
 	"github.com/thole-dev/thole/host/with/receives"
 	"github.com/thole-dev/thole/host/with/scans"
@@ -14,7 +15,8 @@ import (
 	"github.com/thole-dev/thole/host/with/traces"
 )
 
-// Capabilities returns them in the order in which a host calls their functions. None needs another one.
+// Capabilities returns them in the order in which a host calls their functions. cloudevents needs http, which bounds
+// the hosts of sinks and has the client that sends to them.
 func Capabilities() with.List {
 	return with.List{
 		timers.Capability(),
@@ -22,6 +24,7 @@ func Capabilities() with.List {
 		gauges.Capability(),
 		daemon.Capability(),
 		receives.Capability(),
+		http.Capability(),
 		cloudevents.Capability(),
 		traces.Capability(),
 		podevents.Capability(),

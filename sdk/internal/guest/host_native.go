@@ -11,7 +11,7 @@ type Host interface {
 	List(call []byte) (reply []byte, code int64)
 	// IndexGet returns the text of an [abi.IndexReply] for that of an [abi.IndexGetCall].
 	IndexGet(call []byte) (reply []byte, code int64)
-	// HTTP returns an [abi.HTTPReply] for an [abi.HTTPCall].
+	// HTTP returns the encoded reply to an encoded call of the capability http.
 	HTTP(call []byte) (reply []byte, code int64)
 	// Log writes a line to the log.
 	Log(level int32, line []byte)

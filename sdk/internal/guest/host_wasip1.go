@@ -26,7 +26,7 @@ func (Host) IndexGet(call []byte) (reply []byte, code int64) {
 	return readReply(indexGet(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }
 
-// HTTP returns an [abi.HTTPReply] for an [abi.HTTPCall].
+// HTTP returns the encoded reply to an encoded call of the capability http.
 func (Host) HTTP(call []byte) (reply []byte, code int64) {
 	return readReply(http(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }

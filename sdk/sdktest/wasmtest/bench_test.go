@@ -38,7 +38,7 @@ func (onePod) List(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeDenied
 }
 
-func (onePod) HTTP(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
+func (onePod) Import(context.Context, string, sandbox.ReadCall) (sandbox.Reply, int64) {
 	return sandbox.Reply{}, abi.CodeDenied
 }
 

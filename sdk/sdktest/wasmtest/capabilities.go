@@ -1,10 +1,10 @@
 package wasmtest
 
 import (
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/gauges"
+	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/timers"
@@ -18,7 +18,8 @@ func capabilities() []sandbox.Capability {
 		{Name: timers.Name, Check: timers.Check},
 		{Name: gauges.Name, Check: gauges.Check},
 		{Name: receives.Name, Check: receives.Check},
-		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export, Denied: []string{abi.ImportHTTP}}}},
-		{Name: daemon.Name, Check: daemon.Check, Exports: []sandbox.Export{{Name: daemon.Export}}},
+		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export}}},
+		{Name: daemon.Name, Check: daemon.Check, Exports: []sandbox.Export{{Name: daemon.Export, Effects: true}}},
+		{Name: http.Name, Check: http.Check, Imports: []sandbox.Import{{Name: http.Import, MaxMessage: http.MaxMessage, HasEffects: true}}},
 	}
 }

@@ -183,7 +183,8 @@ func (c calls) IndexGet(_ context.Context, call sandbox.ReadCall) (sandbox.Reply
 	return sandbox.Bytes(text), code
 }
 
-func (c calls) HTTP(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
+// Import serves the one import of a capability that the SDK has.
+func (c calls) Import(_ context.Context, _ string, call sandbox.ReadCall) (sandbox.Reply, int64) {
 	text, code := c.Host.HTTP(call.Message)
 	return sandbox.Bytes(text), code
 }

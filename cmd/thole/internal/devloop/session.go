@@ -133,8 +133,8 @@ func (s *session) hostConfig() config.Config {
 	if c.Allow.Entries == nil {
 		c.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
 	}
-	if c.Allow.HTTP == nil {
-		c.Allow = c.Allow.WithEveryHTTP()
+	if c.Allow.Sections == nil {
+		c.Allow = c.Allow.WithAllSections()
 	}
 	if c.Allow.Webhooks == nil {
 		c.Allow.Webhooks = []string{config.EveryPlugin}
