@@ -7,6 +7,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/http"
 )
 
 // This file has guests with a daemon: correct ones, ones that look for what an earlier step or
@@ -160,7 +161,9 @@ func readsStep() Case {
 		key := abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: objectEntry().Key})
 		listed, _ := List(listObjects())
 		found, _ := IndexGet(key)
+		sent, _ := Import(http.Import, putCall(nil))
 		return g.mayRead(
+			call(http.Import, putCall(nil), sent),
 			call(abi.ImportList, listObjects(), listed),
 			call(abi.ImportIndexGet, key, found),
 			call(abi.ImportGet, getObject(), []byte(Object)),
@@ -171,9 +174,12 @@ func readsStep() Case {
 }
 
 // mayRead returns the body, which has imported what it needs, of a step whose controller reads
-// ConfigMaps and has an index of them by keys.
+// ConfigMaps, has an index of them by keys, and sends requests.
 func (g *guest) mayRead(body ...[]byte) []byte {
-	g.manifest = watched(g.name, listsKeys, abi.FeatureIndexes)
+	g.manifest = watched(g.name, func(c *abi.Controller) {
+		listsKeys(c)
+		c.Sections = append(c.Sections, conformanceSection())
+	}, abi.FeatureIndexes)
 	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
 	return join(body...)
 }

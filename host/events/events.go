@@ -258,8 +258,8 @@ type (
 		Resumed  bool          // it was postponed before
 		For      time.Duration // the wait
 	}
-	// RequestEnded reports that an HTTP request has ended, with all that it was redirected to. It is not logged:
-	// package egress has a line that has more.
+	// RequestEnded reports that a request to another system has ended, which a capability has sent for a call of the
+	// guest, with all that it was redirected to. It is not logged: the capability has a line that has more.
 	RequestEnded struct {
 		Run       // that the guest was called for
 		Since     time.Time
@@ -268,7 +268,7 @@ type (
 		Host      string // with the port; bounded
 		Status    int    // 0: there was no answer
 		Redirects int
-		Code      string // the status, or why there was no answer: the label "code" of thole_http_requests_total
+		Code      string // the status, or why there was no answer
 	}
 	// TurnEnded reports that a call beside the runs of objects has ended. Of one for no object, Object is its key
 	// in the queue (the name of a capability, a slash, and a name), and the objects are due that it has found. The

@@ -41,7 +41,7 @@ func newTracer(s *Settings, version string, logger hclog.Logger) *tracer {
 
 func tracerOf(logger hclog.Logger, options ...sdktrace.TracerProviderOption) *tracer {
 	t := &tracer{provider: sdktrace.NewTracerProvider(append(options, sdktrace.WithIDGenerator(ids{}))...), logger: logger}
-	t.runs, t.requests = t.provider.Tracer("github.com/thole-dev/thole/host"), t.provider.Tracer("github.com/thole-dev/thole/host/egress")
+	t.runs, t.requests = t.provider.Tracer("github.com/thole-dev/thole/host"), t.provider.Tracer("github.com/thole-dev/thole/host/with/http/egress")
 	binary.NativeEndian.PutUint64(t.salt[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(t.salt[8:], rand.Uint64())
 	return t

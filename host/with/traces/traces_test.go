@@ -85,7 +85,7 @@ func TestSpansAreSentByOTLP(t *testing.T) {
 	want := strings.NewReplacer("TRACE", run.TraceID, "PARENT", run.SpanID, "CHILD", request.SpanID).Replace(`{
 		"resourceSpans": [{
 			"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "thole"}}, {"key": "service.version", "value": {"stringValue": "1.2"}}]},
-			"scopeSpans": [{"scope": {"name": "github.com/thole-dev/thole/host/egress"}, "spans": [
+			"scopeSpans": [{"scope": {"name": "github.com/thole-dev/thole/host/with/http/egress"}, "spans": [
 				{"traceId": "TRACE", "spanId": "CHILD", "parentSpanId": "PARENT", "name": "HTTP", "kind": 3,
 					"startTimeUnixNano": "7000000005", "endTimeUnixNano": "7000000006",
 					"attributes": [{"key": "error.type", "value": {"stringValue": "timeout"}},
