@@ -71,7 +71,7 @@ func daemonCases() []Case {
 		full.Signals = append(full.Signals, quoted(abi.MaxSignal))
 	}
 	last := steps("daemon-denied", "in the last step every capability returns -2", []byte("{}"), func(g *guest) []byte {
-		return g.mayRead(capabilitiesDenied(g))
+		return g.mayRead(deniesCapabilities(g, http.Import), capabilitiesDenied(g))
 	})
 	last.Last = true
 	return []Case{

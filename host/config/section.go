@@ -25,7 +25,8 @@ type Section struct {
 	// ForNoObject reports whether the guest is called for no object of a controller. It may be nil.
 	ForNoObject func(c *abi.Controller) bool
 	// Missing returns what the field of a policy has to have for a manifest. has is what it has, and without the
-	// field, for which written is false, what New returns; it must not be changed. Missing may be nil.
+	// field, for which written is false, what New returns, which must be set; it must not be changed. Missing may be
+	// nil.
 	Missing func(has PolicySection, written bool, m *abi.Manifest) MissingSection
 	// New returns a value of the field in policies with the defaults: a pointer to a struct, whose fields have
 	// JSON tags and, in Go, comments. It is nil if there is no field.
