@@ -134,7 +134,7 @@ allow:
   {{- range $plugin, $policy := $policies }}
   {{- with $policy.serviceAccount }}{{ $_ := set $accounts $plugin (list .) }}{{ end }}
   {{- with $policy.allow }}{{ $_ := set $entries $plugin . }}{{ end }}
-  {{- with $policy.http }}{{ $_ := set $http $plugin . }}{{ end }}
+  {{- with ($policy.http).hosts }}{{ $_ := set $http $plugin . }}{{ end }}
   {{- if hasKey $policy "webhooks" }}{{ $webhooks = append $webhooks $plugin }}{{ end }}
   {{- end }}
   {{- with $accounts }}

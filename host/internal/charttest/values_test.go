@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // What is not a value of the chart, or not of its type, is refused by its path before anything is rendered.
@@ -166,7 +167,7 @@ func readConfig(t *testing.T, text string) config.Config {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Read(file)
+	c, err := config.Read(file, standard.Capabilities().Sections()...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
