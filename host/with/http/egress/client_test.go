@@ -94,7 +94,7 @@ func TestRequestNeedsManifestAndPolicy(t *testing.T) {
 		{name: "HEAD is not GET", declared: []contract.Host{{Host: host}}, method: "HEAD", entries: Entries{local(server)}, want: "manifest"},
 		{
 			name: "no entry", declared: everything,
-			want: "the policy does not allow requests GET to http://" + host + "; p.yaml would allow them by http: [{host: '" + host + "', scheme: http, methods: [GET]}]",
+			want: "the policy does not allow requests GET to http://" + host + "; p.yaml would allow them by http: {hosts: [{host: '" + host + "', scheme: http, methods: [GET]}]}",
 		},
 		{name: "other scheme", declared: everything, entries: Entries{{Host: host, Addresses: []string{"loopback"}}}, want: "scheme: http"},
 		{name: "other port", declared: everything, entries: Entries{{Host: "127.0.0.1", Scheme: "http", Addresses: []string{"loopback"}}}, want: "policy"},

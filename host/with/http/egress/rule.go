@@ -62,7 +62,7 @@ func (c *Client) authorize(declared []contract.Host, method string, t target) (*
 	}
 	r := ruleFor(c.rules, method, t)
 	if r == nil {
-		return nil, denied("the policy does not allow requests %s to %s://%s; %s.yaml would allow them by http: [%s]",
+		return nil, denied("the policy does not allow requests %s to %s://%s; %s.yaml would allow them by http: {hosts: [%s]}",
 			method, t.scheme, t.authority(), c.config.Plugin, wanted)
 	}
 	if c.config.DryRun && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method) {
