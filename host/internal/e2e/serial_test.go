@@ -24,7 +24,7 @@ import (
 func askingPlugin(name, url string, controllers ...abi.Controller) []byte {
 	const manifestAt, resultAt, callAt = 1 << 10, 24 << 10, 32 << 10
 	for i := range controllers {
-		controllers[i].Sections = []abi.Section{{Name: contract.Name, Value: contract.Encode([]contract.Host{{Host: "*", Methods: []string{http.MethodPost}}})}}
+		controllers[i].Sections = append(controllers[i].Sections, abi.Section{Name: contract.Name, Value: contract.Encode([]contract.Host{{Host: "*", Methods: []string{http.MethodPost}}})})
 	}
 	manifest := abi.EncodeManifest(&abi.Manifest{
 		Name: name, Version: "1", Controllers: controllers,
