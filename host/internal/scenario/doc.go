@@ -76,6 +76,9 @@
 //	service moved                         it redirects every request to another path of its own
 //	service wrong-certificate             its certificate is for another host
 //
+// A line that begins with [!faults] is left out where every script is run with faults of its own
+// (TestSoakReplicaSetFaults).
+//
 // What concerns other scripts needs `cluster own`: these commands, the removal of a
 // CRD, and a host in other namespaces.
 //

@@ -68,6 +68,7 @@ func TestSoakReplicaSetFaults(t *testing.T) {
 // faultParams returns the parameters for the scripts with a fault.
 func (s *Suite) faultParams(compiler wasmbuild.Toolchain, f disturbance) testscript.Params {
 	p := s.compilerParams("replicaset", compiler)
+	p.Condition = inFaults(true)
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
 		err := setup(env)

@@ -48,6 +48,17 @@ func (s *Suite) Params(dir string) testscript.Params {
 			tb.Cleanup(func() { <-slots })
 			return s.setup(env, tb, &script{limit: await.Limit})
 		},
+		Condition: inFaults(false),
+	}
+}
+
+// inFaults returns the condition [faults] of scripts.
+func inFaults(is bool) func(condition string) (bool, error) {
+	return func(condition string) (bool, error) {
+		if condition != "faults" {
+			return false, fmt.Errorf("unknown condition %q", condition)
+		}
+		return is, nil
 	}
 }
 
