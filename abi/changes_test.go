@@ -5,18 +5,16 @@ import (
 	"testing"
 )
 
-// changesWith returns a manifest with the feature changes, and one controller for a kind with
+// changesWith returns a manifest with one controller for a kind with
 // these members.
 func changesWith(apiVersion, kind, members string) string {
-	text := strings.Replace(manifestWith(members), `"controllers"`, `"features":["changes"],"controllers"`, 1)
+	text := manifestWith(members)
 	return strings.Replace(text, `"apiVersion":"v1","kind":"K"`, `"apiVersion":"`+apiVersion+`","kind":"`+kind+`"`, 1)
 }
 
 func TestChangesThatNoHostKeepsAreRefused(t *testing.T) {
 	const path = `controllers[0].changes: `
 	expectRefused(t, DecodeManifest, []refusal{
-		{manifestWith(`"changes":"memory"`), path + `needs the feature "changes": name it in features`},
-		{manifestWith(`"gone":true`), `controllers[0].gone: needs the feature "changes": name it in features`},
 		{changesWith("v1", "K", `"changes":"disk"`), path + `"disk" is not one of memory, annotation`},
 		{changesWith("v1", "Secret", `"changes":"annotation"`), path + `"annotation" would copy the content of v1 Secret into its annotations: use memory`},
 		{changesWith("v1", "ServiceAccount", `"changes":"annotation"`), path + `"annotation" would copy the content of v1 ServiceAccount into its annotations: use memory`},

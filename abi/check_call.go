@@ -114,20 +114,3 @@ func (c *Controller) requires(kind Kind, r fieldpath.Requirement) bool {
 	}
 	return false
 }
-
-// CheckFeatures returns an error if the call has a field of a feature that is not among
-// those of the plugin's manifest. The host returns [CodeInvalid] to the guest then.
-func (c *GetCall) CheckFeatures(features []string) error {
-	return checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0)
-}
-
-// CheckFeatures is [GetCall.CheckFeatures] for a list.
-func (c *ListCall) CheckFeatures(features []string) error {
-	return cmp.Or(
-		checkFeature(features, FeatureIndexes, "fieldSelector", c.FieldSelector != "" && !slices.Contains(features, FeatureSelectors)),
-		checkFeature(features, FeatureFields, "fields", len(c.Fields) > 0),
-		checkFeature(features, FeatureFields, "limit", c.Limit > 0),
-		checkFeature(features, FeatureFields, "continue", c.Continue != ""),
-		checkFeature(features, FeatureChildren, "ownedBy", c.OwnedBy != ""),
-	)
-}

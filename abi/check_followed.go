@@ -111,28 +111,16 @@ func (c Controller) checkMetadataOnly() error {
 	return rawjson.NewError("conditions", "cannot be set beside for.metadataOnly: the host does not keep the status that they are part of")
 }
 
-// checkFollowed refuses a selector in a plugin without the feature.
-func (m *Manifest) checkFollowed(field string, w Followed) error {
-	return rawjson.Within(field, cmp.Or(
-		checkFeature(m.Features, FeatureSelectors, "namespaces", len(w.Namespaces) > 0),
-		checkFeature(m.Features, FeatureSelectors, "labelSelector", w.LabelSelector != ""),
-		checkFeature(m.Features, FeatureSelectors, "fieldSelector", w.FieldSelector != ""),
-		checkFeature(m.Features, FeatureSelectors, "metadataOnly", w.MetadataOnly),
-		checkFeature(m.Features, FeaturePolling, "pollInterval", w.PollInterval != 0),
-	))
-}
-
 // checkOwned refuses a selection of what is owned: what a controller applies is what
 // it has to follow.
-func (m *Manifest) checkOwned(w Followed) error {
+func checkOwned(w Followed) error {
 	for _, selected := range []struct {
 		field string
 		used  bool
 	}{{"namespaces", len(w.Namespaces) > 0}, {"labelSelector", w.LabelSelector != ""}, {"fieldSelector", w.FieldSelector != ""}} {
 		if selected.used {
-			return rawjson.NewError(selected.field, "cannot be used in owns: everything that the plugin owns is followed; the feature "+
-				rawjson.Quote(FeatureManaged)+" follows nothing else")
+			return rawjson.NewError(selected.field, "cannot be used in owns: everything that the plugin owns is followed, and nothing else with managed of the manifest")
 		}
 	}
-	return m.checkFollowed("", w)
+	return nil
 }

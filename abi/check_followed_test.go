@@ -7,9 +7,9 @@ import (
 	"github.com/thole-dev/thole/abi/fieldpath"
 )
 
-// following returns a manifest with all features, and one controller with these members.
+// following returns a manifest with one controller with these members.
 func following(members string) string {
-	return strings.Replace(manifestWith(members), `{`, `{"features":["selectors","watches","managed","indexes"],`, 1)
+	return manifestWith(members)
 }
 
 // forWith returns a manifest as [following], whose for has these members.
@@ -32,15 +32,15 @@ func TestInvalidSelectorIsRefused(t *testing.T) {
 		{reads(`"namespaces":["A b"]`), path + `namespaces[0]: "A b" is not a DNS label (lower case letters, digits and '-', at most 63)`},
 		{reads(`"namespaces":[""]`), path + `namespaces[0]: "" is not a DNS label (lower case letters, digits and '-', at most 63)`},
 		{reads(`"namespaces":["a","b","a"]`), path + `namespaces[2]: "a" is given twice`},
-		{reads(`"namespaces":` + list(65, `"a"`)), path + `namespaces[64]: more than 64 entries (offset 442)`},
-		{reads(`"namespaces":"a"`), path + `namespaces: expected an array, found a string (offset 185)`},
+		{reads(`"namespaces":` + list(65, `"a"`)), path + `namespaces[64]: more than 64 entries (offset 387)`},
+		{reads(`"namespaces":"a"`), path + `namespaces: expected an array, found a string (offset 130)`},
 		{reads(`"labelSelector":"` + repeat("a", 8193) + `"`), path + `labelSelector: 8193 bytes, the limit is 8192`},
 		{reads(`"fieldSelector":"` + repeat("a", 8193) + `"`), path + `fieldSelector: 8193 bytes, the limit is 8192`},
 		{reads(`"fieldSelector":"spec.nodeName"`), path + `fieldSelector: "spec.nodeName" is no comparison of a field, such as spec.nodeName=node-1`},
 		{reads(`"fieldSelector":"a=b` + repeat(",a=b", 16) + `"`), path + `fieldSelector: 17 requirements, the limit is 16`},
-		{reads(`"metadataOnly":1`), path + `metadataOnly: expected true or false, found a number (offset 187)`},
-		{reads(`"namespace":"a"`), `controllers[0].reads[0]: unknown field "namespace", did you mean "namespaces"? (offset 184)`},
-		{following(`"writes":[{"apiVersion":"v1","kind":"Pod","metadataOnly":true}]`), `controllers[0].writes[0]: unknown field "metadataOnly" (offset 188)`},
+		{reads(`"metadataOnly":1`), path + `metadataOnly: expected true or false, found a number (offset 132)`},
+		{reads(`"namespace":"a"`), `controllers[0].reads[0]: unknown field "namespace", did you mean "namespaces"? (offset 129)`},
+		{following(`"writes":[{"apiVersion":"v1","kind":"Pod","metadataOnly":true}]`), `controllers[0].writes[0]: unknown field "metadataOnly" (offset 133)`},
 		{following(`"reads":[{"apiVersion":"v1","kind":"Pod","metadataOnly":true},{"apiVersion":"v1","kind":"Pod"}]`), `controllers[0].reads[1]: "v1 Pod" is given twice`},
 		{forWith(`"namespaces":["_"]`, `"interval":1`), `controllers[0].for.namespaces[0]: "_" is not a DNS label (lower case letters, digits and '-', at most 63)`},
 		{watch(`"by":"owner","namespaces":["_"]`), `controllers[0].watches[0].namespaces[0]: "_" is not a DNS label (lower case letters, digits and '-', at most 63)`},
@@ -62,7 +62,7 @@ func TestEverythingOwnedIsFollowed(t *testing.T) {
 	owns := func(selector string) string {
 		return following(`"owns":[{"apiVersion":"v1","kind":"Pod",` + selector + `}]`)
 	}
-	const why = `: cannot be used in owns: everything that the plugin owns is followed; the feature "managed" follows nothing else`
+	const why = `: cannot be used in owns: everything that the plugin owns is followed, and nothing else with managed of the manifest`
 	expectRefused(t, DecodeManifest, []refusal{
 		{owns(`"namespaces":["a"]`), `controllers[0].owns[0].namespaces` + why},
 		{owns(`"labelSelector":"a"`), `controllers[0].owns[0].labelSelector` + why},
@@ -127,8 +127,8 @@ func TestInvalidWatchIsRefused(t *testing.T) {
 		{watch(`"by":"field","field":"a","key":"a"`), path + `key: has no effect by field`},
 		{watch(`"by":"field","field":"/spec"`), path + `field: "/spec" is no field path, such as spec.nodeName or spec.volumes[*].secret.secretName`},
 		{watch(`"by":"field","field":"` + repeat("x", 257) + `"`), path + `field: 257 bytes, the limit is 256`},
-		{watch(`"by":"owner","from":"a"`), `controllers[0].watches[0]: unknown field "from" (offset 194)`},
-		{following(`"watches":` + list(257, `{}`)), `controllers[0].watches[256]: more than 256 entries (offset 910)`},
+		{watch(`"by":"owner","from":"a"`), `controllers[0].watches[0]: unknown field "from" (offset 139)`},
+		{following(`"watches":` + list(257, `{}`)), `controllers[0].watches[256]: more than 256 entries (offset 855)`},
 	})
 }
 
@@ -147,25 +147,6 @@ func TestOfAKindEachWatchHasAnotherKey(t *testing.T) {
 	if _, err := DecodeManifest([]byte(text)); err != nil {
 		t.Errorf("different keys: %v", err)
 	}
-}
-
-func TestWhatIsFollowedNeedsTheFeature(t *testing.T) {
-	const needs = `: needs the feature "selectors": name it in features`
-	without := func(text, feature string) string { return strings.Replace(text, `"`+feature+`",`, "", 1) }
-	var refusals []refusal
-	for _, c := range []struct{ field, value string }{
-		{"namespaces", `["a"]`}, {"labelSelector", `"a"`}, {"fieldSelector", `"a=b"`}, {"metadataOnly", `true`},
-	} {
-		member := `"` + c.field + `":` + c.value
-		refusals = append(refusals,
-			refusal{without(forWith(member, `"interval":1`), FeatureSelectors), `controllers[0].for.` + c.field + needs},
-			refusal{without(reads(member), FeatureSelectors), `controllers[0].reads[0].` + c.field + needs},
-			refusal{without(watch(`"by":"owner",`+member), FeatureSelectors), `controllers[0].watches[0].` + c.field + needs})
-	}
-	expectRefused(t, DecodeManifest, append(refusals,
-		refusal{without(following(`"owns":[{"apiVersion":"v1","kind":"Pod","metadataOnly":true}]`), FeatureSelectors), `controllers[0].owns[0].metadataOnly` + needs},
-		refusal{without(watch(`"by":"owner"`), FeatureWatches), `controllers[0].watches: needs the feature "watches": name it in features`},
-	))
 }
 
 func TestEachFollowedKindMayBeRead(t *testing.T) {

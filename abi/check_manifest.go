@@ -22,62 +22,9 @@ func (m *Manifest) check() error {
 		message.CheckLength("memoVersion", len(m.MemoVersion), MaxVersion),
 		message.CheckEach("controllers", m.Controllers, Controller.check),
 		message.CheckDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
-		message.CheckEach("controllers", m.Controllers, m.checkFeatures),
 		m.checkIndexes(),
 		m.checkConversions(),
-		m.checkPrune(),
 	)
-}
-
-// checkPrune refuses a plugin that would prune, but owns nothing: each result with prune would be refused.
-func (m *Manifest) checkPrune() error {
-	if !slices.Contains(m.Features, FeaturePrune) || slices.ContainsFunc(m.Controllers, func(c Controller) bool { return len(c.Owns) > 0 }) {
-		return nil
-	}
-	return rawjson.NewError("features", rawjson.Quote(FeaturePrune)+" has no effect, since no controller has owns: list the kinds there whose objects shall be pruned, or leave prune out")
-}
-
-// checkFeatureNames refuses a plugin that uses a feature that this package does not
-// implement: it could not work on this host.
-func (m *Manifest) checkFeatureNames() error {
-	return message.CheckEach("features", m.Features, func(name string) error {
-		if slices.Contains(Features(), name) {
-			return nil
-		}
-		return rawjson.NewError("", rawjson.Quote(name)+" is not a feature of this host: the plugin needs a newer host")
-	})
-}
-
-// checkFeatures refuses a controller with a field whose feature the manifest
-// does not name: a host without the feature would refuse the field, too, but
-// could not tell why.
-func (m *Manifest) checkFeatures(c Controller) error {
-	return cmp.Or(
-		checkFeature(m.Features, FeatureIndexes, "indexes", len(c.Indexes) > 0),
-		checkFeature(m.Features, FeatureWatches, "watches", len(c.Watches) > 0),
-		m.checkFollowed("for", c.For),
-		message.CheckEach("owns", c.Owns, m.checkOwned),
-		message.CheckEach("reads", c.Reads, func(w Followed) error { return m.checkFollowed("", w) }),
-		message.CheckEach("watches", c.Watches, func(w Watch) error { return m.checkFollowed("", w.Followed) }),
-		checkFeature(m.Features, FeatureChanges, "changes", c.Changes != ""),
-		checkFeature(m.Features, FeatureChanges, "gone", c.Gone),
-		checkFeature(m.Features, FeatureChildren, "whileDeleting", c.WhileDeleting),
-		checkFeature(m.Features, FeatureChildren, "statusOwner", c.StatusOwner != ""),
-		checkFeature(m.Features, FeatureChildren, "applied", c.Applied != ""),
-		checkFeature(m.Features, FeatureAdmission, "validate", len(c.Validate) > 0),
-		checkFeature(m.Features, FeatureAdmission, "mutate", len(c.Mutate) > 0),
-		checkFeature(m.Features, FeatureConversion, "convert", c.Convert),
-		checkFeature(m.Features, FeatureRetry, "retry", c.Retry != Retry{}),
-		checkFeature(m.Features, FeatureSummaries, "conditions.summaries", len(c.Conditions.Summaries) > 0),
-	)
-}
-
-// checkFeature returns an error if a field is used whose feature is not named.
-func checkFeature(named []string, feature, field string, used bool) error {
-	if !used || slices.Contains(named, feature) {
-		return nil
-	}
-	return rawjson.NewError(field, "needs the feature "+rawjson.Quote(feature)+": name it in features")
 }
 
 func (c Controller) check() error {
@@ -85,6 +32,7 @@ func (c Controller) check() error {
 		CheckName("name", c.Name),
 		rawjson.Within("for", c.For.check()),
 		checkAllFollowed("owns", c.Owns),
+		message.CheckEach("owns", c.Owns, checkOwned),
 		checkAllFollowed("reads", c.Reads),
 		c.checkWatches(),
 		checkKinds("writes", c.Writes),
@@ -93,6 +41,7 @@ func (c Controller) check() error {
 		c.checkMetadataOnly(),
 		c.checkChanges(),
 		c.checkChildren(),
+		c.checkPrune(),
 		c.checkReviews(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),

@@ -26,11 +26,8 @@ func manifestWith(members string) string {
 
 func conditionsWith(members string) string { return manifestWith(`"conditions":{` + members + `}`) }
 
-// retryWith returns a manifest with the feature retry, and one controller with
-// these members of retry.
-func retryWith(members string) string {
-	return strings.Replace(manifestWith(`"retry":{`+members+`}`), `"controllers"`, `"features":["retry"],"controllers"`, 1)
-}
+// retryWith returns a manifest with one controller with these members of retry.
+func retryWith(members string) string { return manifestWith(`"retry":{` + members + `}`) }
 
 func list(n int, entry string) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + "]"
@@ -54,10 +51,8 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		{`{"name":"-a",` + one + `}`, `name: "-a"` + label},
 		{`{"name":"a","memoVersion":"` + strings.Repeat("1", 129) + `",` + one + `}`, `memoVersion: 129 bytes, the limit is 128`},
 		{`{"name":"a","version":"` + strings.Repeat("1", 129) + `",` + one + `}`, `version: 129 bytes, the limit is 128`},
-		{`{"name":"a","features":["time-travel"],` + one + `}`, `features[0]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
-		{`{"name":"a","features":["summaries","time-travel"],"controllers":[{"flux":1}]}`, `features[1]: "time-travel" is not a feature of this host: the plugin needs a newer host`},
-		{`{"name":"a","features":["prune"],` + one + `}`, `features: "prune" has no effect, since no controller has owns: list the kinds there whose objects shall be pruned, or leave prune out`},
-		{`{"name":"a","features":` + list(65, `"summaries"`) + `}`, `features[64]: more than 64 entries (offset 792)`},
+		{`{"name":"a","features":[],` + one + `}`, `unknown field "features" (offset 23)`},
+		{manifestWith(`"prune":true`), `controllers[0].prune: has no effect without owns: list the kinds there whose objects shall be pruned`},
 		{`{"controllers":` + list(65, `{}`) + `}`, `controllers[64]: more than 64 entries (offset 208)`},
 		{`{"name":"a","controllers":[{"for":{"apiVersion":"v1","kind":"K"}}]}`, `controllers[0].name: ""` + label},
 		{`{"name":"a","controllers":[{"name":"b"}]}`, `controllers[0].for.apiVersion: is required: a group and version, such as apps/v1`},
@@ -84,20 +79,15 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 		{manifestWith(`"timeout":"10s"`), `controllers[0].timeout: expected an integer, found a string (offset 86)`},
 		{manifestWith(`"timeout":3153600000001`), `controllers[0].timeout: must be at most 100 years, is 3153600000001 (offset 99)`},
 		{manifestWith(`"concurrency":2147483648`), `controllers[0].concurrency: must be at most 2147483647, is 2147483648 (offset 100)`},
-		{manifestWith(`"retry":{"attempts":3}`), `controllers[0].retry: needs the feature "retry": name it in features`},
-		{
-			strings.Replace(manifestWith(`"retry":{"attempts":3}`), `"controllers"`, `"features":["retries"],"controllers"`, 1),
-			`features[0]: "retries" is not a feature of this host: the plugin needs a newer host`,
-		},
 		{retryWith(`"factor":2`), `controllers[0].retry.factor: must be from 100 to 10000, is 2: it is in percent, 200 doubles each delay`},
 		{retryWith(`"factor":10001`), `controllers[0].retry.factor: must be from 100 to 10000, is 10001: it is in percent, 200 doubles each delay`},
-		{retryWith(`"factor":1.5`), `controllers[0].retry.factor: expected an integer of 64 bits, found 1.5 (offset 115)`},
+		{retryWith(`"factor":1.5`), `controllers[0].retry.factor: expected an integer of 64 bits, found 1.5 (offset 94)`},
 		{retryWith(`"jitter":101`), `controllers[0].retry.jitter: must be at most 100, is 101: it is in percent`},
 		{retryWith(`"initial":2000,"cap":1000`), `controllers[0].retry.cap: is shorter than initial`},
 		{retryWith(`"attempts":3,"then":"give up"`), `controllers[0].retry.then: "give up" is not one of stalled, cap`},
 		{retryWith(`"then":"stalled"`), `controllers[0].retry.then: has no effect without attempts`},
-		{retryWith(`"attempts":-1`), `controllers[0].retry.attempts: must not be negative, is -1 (offset 119)`},
-		{retryWith(`"max":1`), `controllers[0].retry: unknown field "max" (offset 112)`},
+		{retryWith(`"attempts":-1`), `controllers[0].retry.attempts: must not be negative, is -1 (offset 98)`},
+		{retryWith(`"max":1`), `controllers[0].retry: unknown field "max" (offset 91)`},
 		{conditionsWith(`"target":"Stalled"`), `controllers[0].conditions.target: Stalled is set by the host; choose another type, such as Ready`},
 		{conditionsWith(`"target":"a b"`), `controllers[0].conditions.target: "a b" is not a condition type, such as Ready or example.com/Ready`},
 		{conditionsWith(`"owned":["A","A"]`), `controllers[0].conditions.owned[1]: "A" is given twice`},
@@ -114,22 +104,10 @@ func TestInvalidManifestIsRefused(t *testing.T) {
 	})
 }
 
-func TestFieldOfAFeatureNeedsTheFeature(t *testing.T) {
-	expectRefused(t, DecodeManifest, []refusal{
-		{
-			conditionsWith(`"summaries":[{"target":"Stored","summarized":["A"]}]`),
-			`controllers[0].conditions.summaries: needs the feature "summaries": name it in features`,
-		},
-	})
-	if _, err := DecodeManifest([]byte(conditionsWith(`"summaries":[]`))); err != nil {
-		t.Errorf("an empty field needs the feature: %v", err)
-	}
-}
-
 func TestInvalidSummaryIsRefused(t *testing.T) {
 	const path = `controllers[0].conditions.summaries`
 	with := func(summaries string) string {
-		return strings.Replace(conditionsWith(`"target":"Main","summaries":`+summaries), `{`, `{"features":["summaries"],`, 1)
+		return conditionsWith(`"target":"Main","summaries":` + summaries)
 	}
 	expectRefused(t, DecodeManifest, []refusal{
 		{with(`[{"summarized":["A"]}]`), path + `[0].target: is required`},
@@ -144,7 +122,7 @@ func TestInvalidSummaryIsRefused(t *testing.T) {
 		{with(`[{"target":"B","summarized":["A","Main"]}]`), path + `[0].summarized[1]: "Main" is a target that is not computed before this one; list its summary first`},
 		{with(`[{"target":"B","summarized":["C"]},{"target":"C","summarized":["A"]}]`), path + `[0].summarized[0]: "C" is a target that is not computed before this one; list its summary first`},
 		{with(`[{"target":"B","summarized":["Fetched"],"negativePolarity":["Fetchd"]}]`), path + `[0].negativePolarity[0]: "Fetchd" is not in summarized, did you mean "Fetched"?`},
-		{with(list(17, `{}`)), path + `[16]: more than 16 entries (offset 192)`},
+		{with(list(17, `{}`)), path + `[16]: more than 16 entries (offset 167)`},
 	})
 	for _, summaries := range []string{
 		`[{"target":"B","summarized":["A"]},{"target":"C","summarized":["B","Reconciling","Stalled"],"negativePolarity":["B","Stalled"]}]`,
@@ -330,23 +308,11 @@ func TestErrorAboutGiantValueIsShort(t *testing.T) {
 	}
 }
 
-func TestFieldOfAResultNeedsItsFeature(t *testing.T) {
-	for field, c := range map[string]struct {
-		feature string
-		result  Result
-	}{
-		"error.terminal": {FeatureRetry, Result{Error: &Failure{Terminal: true}}},
-		"progress":       {FeatureChanges, Result{Progress: []byte("1")}},
-		"prune":          {FeaturePrune, Result{Prune: true}},
-		"release":        {FeatureChildren, Result{Release: []Ref{{}}}},
-		"groups":         {FeatureChildren, Result{Groups: []Group{{}}}},
-		"apply":          {FeatureChildren, Result{Apply: []Apply{{}, {Create: true}}}},
-		"delete":         {FeatureChildren, Result{Delete: []Delete{{Propagation: PropagationOrphan}}}},
-	} {
-		others := slices.DeleteFunc(Features(), func(f string) bool { return f == c.feature })
-		expectError(t, field, c.result.CheckFeatures(others), field+`: needs the feature "`+c.feature+`": name it in features`)
-		expectError(t, field, c.result.CheckFeatures([]string{c.feature}), "")
-	}
-	plain := Result{Apply: []Apply{{Adopt: true}}, Delete: []Delete{{}}}
-	expectError(t, "without a feature", plain.CheckFeatures(nil), "")
+func TestAFieldOfAResultMayNeedTheManifest(t *testing.T) {
+	progress, prune := Result{Progress: []byte("1")}, Result{Prune: true}
+	expectError(t, "progress", progress.CheckFor(&Controller{Prune: true}), "progress: needs changes of the controller in the manifest")
+	expectError(t, "prune", prune.CheckFor(&Controller{Changes: ChangesMemory}), "prune: needs prune of the controller in the manifest")
+	both := Result{Progress: []byte("1"), Prune: true}
+	expectError(t, "both", both.CheckFor(&Controller{Changes: ChangesMemory, Prune: true}), "")
+	expectError(t, "neither", (&Result{}).CheckFor(&Controller{}), "")
 }

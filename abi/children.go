@@ -2,14 +2,12 @@ package abi
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// This file is [FeatureChildren]: what a controller of built-in kinds does with its
-// children beyond applying and deleting them.
+// This file is what a controller of built-in kinds does with its children beyond applying and deleting them.
 
 // StatusOwner is who writes the conditions and the observedGeneration of a primary.
 type StatusOwner string
@@ -111,7 +109,7 @@ func (g Group) check() error {
 	return rawjson.Within("condition", checkConditionType(g.Condition))
 }
 
-// checkChildren checks the fields of a manifest that belong to the feature.
+// checkChildren checks the fields of a manifest that are about children.
 func (c Controller) checkChildren() error {
 	switch {
 	case c.StatusOwner != "" && c.StatusOwner != StatusOwnerGuest:
@@ -143,26 +141,21 @@ func (c Controller) checkApplied() error {
 	return nil
 }
 
-// CheckFeatures returns an error if the result has a field of a feature that is not among
-// those of the plugin's manifest.
-func (out *Result) CheckFeatures(features []string) error {
-	return cmp.Or(
-		checkFeature(features, FeatureRetry, "error.terminal", out.Error != nil && out.Error.Terminal),
-		checkFeature(features, FeatureChanges, "progress", out.Progress != nil),
-		checkFeature(features, FeaturePrune, "prune", out.Prune),
-		checkFeature(features, FeatureChildren, "release", len(out.Release) > 0),
-		checkFeature(features, FeatureChildren, "groups", len(out.Groups) > 0),
-		checkFeature(features, FeatureChildren, "apply", slices.ContainsFunc(out.Apply, Apply.forChildren)),
-		checkFeature(features, FeatureChildren, "delete", slices.ContainsFunc(out.Delete, Delete.forChildren)),
-		checkFeature(features, FeatureChildren, "events", slices.ContainsFunc(out.Events, Event.forChildren)),
-	)
+// checkPrune refuses a controller that would prune, but owns nothing: each result with prune would be refused.
+func (c Controller) checkPrune() error {
+	if !c.Prune || len(c.Owns) > 0 {
+		return nil
+	}
+	return rawjson.NewError("prune", "has no effect without owns: list the kinds there whose objects shall be pruned")
 }
 
-// forChildren reports whether an intent has a field of the feature.
-func (a Apply) forChildren() bool { return a.Create || a.Replace || a.Group != "" }
-
-func (e Event) forChildren() bool { return e.Group != "" }
-
-func (d Delete) forChildren() bool {
-	return d.Propagation != "" || d.GracePeriodSeconds != nil || d.ResourceVersion != "" || d.Group != ""
+// CheckFor returns an error if the result has a field that the manifest of the controller must allow, and does not.
+func (out *Result) CheckFor(c *Controller) error {
+	switch {
+	case out.Progress != nil && c.Changes == "":
+		return rawjson.NewError("progress", "needs changes of the controller in the manifest")
+	case out.Prune && !c.Prune:
+		return rawjson.NewError("prune", "needs prune of the controller in the manifest")
+	}
+	return nil
 }

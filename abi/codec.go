@@ -27,13 +27,7 @@ func EncodeManifest(m *Manifest) []byte { return message.Encode(128, m.fields) }
 // [*rawjson.Error].
 func DecodeManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}
-	err := message.DecodeStrict(data, m.fields)
-	// The encoders write features first. A field of a feature that this package does
-	// not have is unknown, which says less than the name of the feature.
-	if unknown := m.checkFeatureNames(); unknown != nil {
-		err = unknown
-	}
-	return message.Checked(m, err, m.check)
+	return message.Checked(m, message.DecodeStrict(data, m.fields), m.check)
 }
 
 // EncodeRequest returns the text of a request.
@@ -111,7 +105,7 @@ func (m *Manifest) fields(f *message.Fields) {
 	f.Required("name", &m.Name)
 	f.Text("version", &m.Version)
 	f.Text("memoVersion", &m.MemoVersion)
-	message.Texts(f, "features", MaxFeatures, &m.Features)
+	f.Bool("managed", &m.Managed)
 	message.Objects(f, "controllers", MaxControllers, &m.Controllers, (*Controller).fields)
 }
 
@@ -129,6 +123,7 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Text("applied", (*string)(&c.Applied))
 	f.Text("changes", (*string)(&c.Changes))
 	f.Bool("gone", &c.Gone)
+	f.Bool("prune", &c.Prune)
 	f.Duration("interval", &c.Interval)
 	f.Duration("timeout", &c.Timeout)
 	f.Count("concurrency", &c.Concurrency)

@@ -123,7 +123,6 @@ const (
 	MaxSignal           = 4 << 10 // of one of them
 	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
 	MaxControllers      = 64      // per plugin
-	MaxFeatures         = 64      // per plugin
 	MaxKinds            = 256     // of each of owns, reads, watches and writes
 	MaxNamespaces       = 64      // of one entry of for, owns, reads and watches
 	MaxIndexes          = 64      // of a controller
@@ -150,52 +149,11 @@ const (
 	MaxAuditValue       = 1 << 10
 )
 
-// The features of thole/v1: parts that were added after its first version
-// (SPEC.md, "Features").
-const (
-	// FeatureRetry is the feature of [Controller.Retry], [Failure.Terminal], and
-	// [Failure.After] with [CodeRetry].
-	FeatureRetry     = "retry"
-	FeatureSummaries = "summaries" // conditions.summaries of a controller
-	FeatureFields    = "fields"    // fields of a get or list, limit and continue of a list
-	FeatureIndexes   = "indexes"   // indexes of a controller, fieldSelector of a list, the export index and the import index_get
-	FeatureSelectors = "selectors" // namespaces, labelSelector, fieldSelector and metadataOnly of for, owns, reads and watches
-	FeatureWatches   = "watches"   // watches of a controller
-	// FeaturePrune is the feature of [Result.Prune]: what a plugin with it creates is labelled
-	// [LabelAppliedBy].
-	FeaturePrune = "prune"
-	// FeatureManaged has no field: what a plugin with it owns is labelled [LabelManagedBy]
-	// and followed by that label.
-	FeatureManaged = "managed"
-	// FeatureChanges is the feature of [Controller.Changes], [Controller.Gone],
-	// [Request.Change], [Request.Gone] and [Result.Progress].
-	FeatureChanges = "changes"
-	// FeatureAdmission is the feature of [Controller.Validate], [Controller.Mutate] and the exports
-	// of these names.
-	FeatureAdmission  = "admission"
-	FeatureConversion = "conversion" // convert of a controller and the export convert
-	FeaturePolling    = "polling"    // pollInterval of for, owns, reads and watches
-	// FeatureChildren is the feature of [Controller.WhileDeleting], [Controller.StatusOwner],
-	// [Controller.Applied], [Result.Release], [Result.Groups], the options of [Apply] and [Delete],
-	// and [ListCall.OwnedBy].
-	FeatureChildren = "children"
-)
-
-// Features returns the names of the features that this package implements. A
-// manifest lists those that its plugin uses.
-func Features() []string {
-	return []string{
-		FeatureRetry, FeatureSummaries, FeatureFields, FeatureIndexes, FeatureSelectors, FeatureWatches, FeatureManaged, FeatureChanges,
-		FeatureAdmission, FeatureConversion, FeaturePolling,
-		FeatureChildren, FeaturePrune,
-	}
-}
-
-// LabelManagedBy is the label of what a plugin with [FeatureManaged] owns. Its value is
+// LabelManagedBy is the label of what a plugin with [Manifest.Managed] owns. Its value is
 // the name of the plugin.
 const LabelManagedBy = "thole.dev/managed-by"
 
-// LabelAppliedBy is the label of what a plugin with [FeaturePrune] has created. Its value is that of
+// LabelAppliedBy is the label of what a controller with [Controller.Prune] has created. Its value is that of
 // the controller, see [AppliedBy].
 const LabelAppliedBy = "thole.dev/applied-by"
 

@@ -17,14 +17,14 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		name, fields, with string
 		read               func(string) (any, error)
 	}{
-		{"manifest", "version features", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
+		{"manifest", "version managed", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
 			"controller", "owns reads writes indexes finalizer changes gone interval validate mutate convert timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
 			"retry", "initial factor cap jitter attempts then",
-			`{"name":"a","features":["retry"],"controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"retry":{"%":null}}]}`, decoder(DecodeManifest),
+			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"retry":{"%":null}}]}`, decoder(DecodeManifest),
 		},
 		{
 			"conditions", "target owned summarized negativePolarity",

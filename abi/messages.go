@@ -13,7 +13,7 @@ type Manifest struct {
 	Name        string       // a DNS label, equal to the file's base name
 	Version     string       // of the plugin; any text
 	MemoVersion string       // of the format of its memos; a new revision with the same value keeps them, "" drops them
-	Features    []string     // newer parts of thole/v1 that the guest uses, see [Features]
+	Managed     bool         // what it owns is labelled [LabelManagedBy], and followed by that label
 	Controllers []Controller // one or more, with distinct names
 }
 
@@ -23,35 +23,35 @@ type Controller struct {
 	For           Followed    // the primary kind
 	Owns          []Followed  // applied with an owner reference to the primary, which is run when one of them changes
 	Reads         []Followed  // kinds that get and list may read besides the others here
-	Watches       []Watch     // kinds whose changes make primaries run; feature [FeatureWatches]
+	Watches       []Watch     // kinds whose changes make primaries run
 	Writes        []Kind      // kinds that apply and delete may change without an owner reference
-	Indexes       []Index     // fields by which list finds objects of the kinds that it may read; feature [FeatureIndexes]
+	Indexes       []Index     // fields by which list finds objects of the kinds that it may read
 	Finalizer     bool        // hold a finalizer, so that a run with Deleting precedes the deletion
-	WhileDeleting bool        // run also while the object is being deleted, without a finalizer; feature [FeatureChildren]
-	StatusOwner   StatusOwner // who writes conditions and observedGeneration; feature [FeatureChildren]
-	Applied       Applied     // where it is kept what was applied to objects in Owns; feature [FeatureChildren]
-	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere; feature [FeatureChanges]
-	Gone          bool        // run once more for an object that is gone without a cleanup; feature [FeatureChanges]
+	WhileDeleting bool        // run also while the object is being deleted, without a finalizer
+	StatusOwner   StatusOwner // who writes conditions and observedGeneration
+	Applied       Applied     // where it is kept what was applied to objects in Owns
+	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere
+	Gone          bool        // run once more for an object that is gone without a cleanup
+	Prune         bool        // results may have [Result.Prune]: what it creates in Owns is labelled [LabelAppliedBy]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
 	Timeout       int64       // ms, the deadline of one call; 0 means the host's default
 	Concurrency   int         // concurrent calls of this controller; 0 means the host's default
 	Retry         Retry       // when runs that fail or are requeued are repeated
 	Conditions    Conditions  // which conditions it has, and how Ready is computed
 
-	Validate []Operation // of the primary kind, distinct: [ExportValidate] reviews them; feature [FeatureAdmission]
-	Mutate   []Operation // of the primary kind, distinct, without [OperationDelete]: [ExportMutate] is given them; feature [FeatureAdmission]
-	Convert  bool        // [ExportConvert] converts the primary kind, a custom resource, between its versions; feature [FeatureConversion]
+	Validate []Operation // of the primary kind, distinct: [ExportValidate] reviews them
+	Mutate   []Operation // of the primary kind, distinct, without [OperationDelete]: [ExportMutate] is given them
+	Convert  bool        // [ExportConvert] converts the primary kind, a custom resource, between its versions
 
 	Sections []Section `json:"-"` // of capabilities, by distinct names; members beside the others
 }
 
-// Followed is a kind, and which of its objects a controller follows. It needs
-// [FeatureSelectors] unless the selector is zero.
+// Followed is a kind, and which of its objects a controller follows.
 type Followed struct {
 	Kind
 	Selector
 	// PollInterval is the time in ms between two lists of a kind that can be listed and not watched;
-	// less than 1000 counts as 1000, 0 as 30 s. It has no effect on other kinds; feature [FeaturePolling].
+	// less than 1000 counts as 1000, 0 as 30 s. It has no effect on other kinds.
 	PollInterval int64
 }
 
@@ -130,8 +130,8 @@ const (
 	ChangesAnnotation Changes = "annotation" // of the object, without its status
 )
 
-// Retry is the backoff of a controller and how often it tries. It needs
-// [FeatureRetry]. The zero value of each field stands for its default.
+// Retry is the backoff of a controller and how often it tries. The zero value of
+// each field stands for its default.
 type Retry struct {
 	Initial  int64 // ms, the first delay; default 500, at least 100
 	Factor   int   // each delay in percent of the one before; default 200, 100 keeps the delay the same
@@ -195,7 +195,7 @@ type Conditions struct {
 	Owned            []string  // types that results may set, besides Target, Reconciling and Stalled
 	Summarized       []string  // types that Target depends on, besides Reconciling and Stalled
 	NegativePolarity []string  // those of the other lists for which True is the bad status
-	Summaries        []Summary // further target conditions; feature [FeatureSummaries]
+	Summaries        []Summary // further target conditions
 }
 
 // Summary is a further target condition, with a summary of its own. It is
@@ -362,7 +362,7 @@ type ListCall struct {
 	Fields        []string // what the reply has of each object; none for all of it
 	Limit         int      // the most objects of one reply; 0 for all
 	Continue      string   // of the reply with the objects before; "" to begin
-	OwnedBy       OwnedBy  // "" for any; feature [FeatureChildren]
+	OwnedBy       OwnedBy  // "" for any
 }
 
 // List returns the text of the call without limit and continue. It is the same for all
@@ -387,14 +387,14 @@ type Result struct {
 	Status       []byte      // a merge patch (RFC 7386) of the status in the request; nil leaves it unchanged
 	Conditions   []Condition // of the types that the controller owns; the last one of a type wins
 	Patch        []byte      // a merge patch of the primary's labels, annotations and spec; nil means none
-	Release      []Ref       // objects whose controller the primary shall not be any more; feature [FeatureChildren]
+	Release      []Ref       // objects whose controller the primary shall not be any more
 	Apply        []Apply
 	Delete       []Delete
-	Prune        bool // delete what earlier results have created of kinds in owns and this one does not name; feature [FeaturePrune]
+	Prune        bool // delete what earlier results have created of kinds in owns and this one does not name
 	Events       []Event
-	Groups       []Group // what a failure of a group of intents leads to; feature [FeatureChildren]
+	Groups       []Group // what a failure of a group of intents leads to
 	Memo         []byte  // JSON of up to MaxMemo bytes, part of this object's next request; nil drops the memo
-	Progress     []byte  // JSON of up to MaxProgress bytes, kept until a run ends well; feature [FeatureChanges]
+	Progress     []byte  // JSON of up to MaxProgress bytes, kept until a run ends well
 	Error        *Failure
 }
 
@@ -413,11 +413,10 @@ type Failure struct {
 	Reason  string // CamelCase, the reason of the conditions; "" means the default reason of the class
 	Message string // truncated to MaxErrorMessage
 	// After is the time in ms until the next run, with [CodeWaiting], and with
-	// [CodeRetry] instead of the backoff if the plugin has [FeatureRetry]. The
-	// host raises it to 100; 0 leaves it to the host.
+	// [CodeRetry] instead of the backoff. The host raises it to 100; 0 leaves it to
+	// the host.
 	After int64
-	// Terminal ends the run as [CodeStalled] does, whatever the code is. It
-	// needs [FeatureRetry].
+	// Terminal ends the run as [CodeStalled] does, whatever the code is.
 	Terminal bool
 }
 
@@ -467,11 +466,8 @@ func (t Time) Time() time.Time {
 
 // Apply requests an object by server-side apply or, with Create, by POST.
 type Apply struct {
-	Object []byte // apiVersion, kind, metadata.name and the fields to apply
-	Adopt  bool   // take over an existing object that has no controller
-
-	// The following fields are of [FeatureChildren].
-
+	Object  []byte // apiVersion, kind, metadata.name and the fields to apply
+	Adopt   bool   // take over an existing object that has no controller
 	Create  bool   // only create the object: fail if another one has its name
 	Replace bool   // if a field cannot be changed, delete the object and create it anew
 	Group   string // of the intents that it belongs to, see [Group]; "" for none
@@ -482,7 +478,7 @@ type Event struct {
 	Type    string // EventNormal or EventWarning
 	Reason  string // CamelCase
 	Message string
-	Group   string // of the intents that it tells of, see [Group]; "" for none; feature [FeatureChildren]
+	Group   string // of the intents that it tells of, see [Group]; "" for none
 }
 
 // Values of [Event.Type].

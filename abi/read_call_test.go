@@ -65,33 +65,9 @@ func expectError(t *testing.T, what string, err error, want string) {
 	}
 }
 
-func TestFieldOfACallNeedsItsFeature(t *testing.T) {
-	for field, call := range map[string]interface{ CheckFeatures([]string) error }{
-		"fields":        &GetCall{Fields: []string{"spec"}},
-		"fields ":       &ListCall{Fields: []string{"spec"}},
-		"limit":         &ListCall{Limit: 1},
-		"continue":      &ListCall{Continue: "c"},
-		"fieldSelector": &ListCall{FieldSelector: "a=b"},
-	} {
-		feature := FeatureFields
-		if field == "fieldSelector" {
-			feature = FeatureIndexes
-		}
-		others := slices.DeleteFunc(Features(), func(f string) bool { return f == feature || f == FeatureSelectors })
-		want := strings.TrimSpace(field) + `: needs the feature "` + feature + `": name it in features`
-		expectError(t, field, call.CheckFeatures(others), want)
-		expectError(t, field, call.CheckFeatures([]string{feature}), "")
-	}
-	expectError(t, "a field of a selector", (&ListCall{FieldSelector: "a=b"}).CheckFeatures([]string{FeatureSelectors}), "")
-	expectError(t, "get", fullGetCall().CheckFeatures(Features()), "")
-	expectError(t, "plain get", (&GetCall{Ref: fullGetCall().Ref}).CheckFeatures(nil), "")
-	expectError(t, "plain list", (&ListCall{LabelSelector: "a"}).CheckFeatures(nil), "")
-}
-
 // indexed returns a manifest whose controller reads Pods and has these indexes.
 func indexed(indexes string) string {
-	return strings.Replace(manifestWith(`"reads":[{"apiVersion":"v1","kind":"Pod"}],"indexes":`+indexes),
-		`"controllers"`, `"features":["indexes"],"controllers"`, 1)
+	return manifestWith(`"reads":[{"apiVersion":"v1","kind":"Pod"}],"indexes":` + indexes)
 }
 
 func index(name, kind, field string) string {
@@ -111,7 +87,6 @@ func TestInvalidIndexIsRefused(t *testing.T) {
 	const noPath = ` is no field path, such as spec.nodeName or spec.volumes[*].secret.secretName`
 	fields := func(n int) string { return numbered(n, func(i string) string { return index("n"+i, "Pod", "f"+i) }) }
 	expectRefused(t, DecodeManifest, []refusal{
-		{manifestWith(`"indexes":[` + index("a", "K", "b") + `]`), path + `: needs the feature "indexes": name it in features`},
 		{indexed(`[` + index("A", "Pod", "b") + `]`), path + `[0].name: "A" is not a DNS label (lower case letters, digits and '-', at most 63)`},
 		{indexed(`[{"name":"a","field":"b"}]`), path + `[0].kind.apiVersion: is required: a group and version, such as apps/v1`},
 		{indexed(`[` + index("a", "Secret", "b") + `]`), path + `[0].kind: "v1 Secret" is not a kind that the controller may read: name it in reads`},
@@ -120,8 +95,8 @@ func TestInvalidIndexIsRefused(t *testing.T) {
 		{indexed(`[` + index("a", "Pod", repeat("x", 257)) + `]`), path + `[0].field: 257 bytes, the limit is 256`},
 		{indexed(`[` + index("a", "Pod", "b") + `,` + index("a", "Pod", "c") + `]`), path + `[1].name: "a" is given twice`},
 		{indexed(fields(9)), path + `[8]: "v1 Pod" has more than 8 indexes in this plugin`},
-		{indexed(fields(65)), path + `[64]: more than 64 entries (offset 4549)`},
-		{indexed(`[{"name":"a","path":"b"}]`), path + `[0]: unknown field "path" (offset 172)`},
+		{indexed(fields(65)), path + `[64]: more than 64 entries (offset 4526)`},
+		{indexed(`[{"name":"a","path":"b"}]`), path + `[0]: unknown field "path" (offset 149)`},
 	})
 	for name, text := range map[string]string{
 		"eight":                      indexed(fields(8)),
@@ -137,7 +112,6 @@ func TestInvalidIndexIsRefused(t *testing.T) {
 // TestIndexesOfAllControllersCountTogether: the host keeps them for the plugin.
 func TestIndexesOfAllControllersCountTogether(t *testing.T) {
 	m := minimalManifest()
-	m.Features = []string{FeatureIndexes}
 	m.Controllers = append(m.Controllers, m.Controllers[0])
 	m.Controllers[1].Name = "other"
 	for i := range 8 {

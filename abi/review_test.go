@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// reviewsWith returns a manifest with the features of reviews, and one controller of a custom
+// reviewsWith returns a manifest with one controller of a custom
 // resource that has these members.
 func reviewsWith(members string) string {
-	return `{"name":"a","features":["admission","conversion"],"controllers":[` + reviewed("b", "example.com/v1", members) + `]}`
+	return `{"name":"a","controllers":[` + reviewed("b", "example.com/v1", members) + `]}`
 }
 
 func reviewed(controller, apiVersion, members string) string {
@@ -24,25 +24,19 @@ func TestInvalidReviewsInManifestAreRefused(t *testing.T) {
 	}
 	const noCustomResource = ` is not a custom resource, whose group has a dot: only these have versions that a plugin converts`
 	expectRefused(t, DecodeManifest, []refusal{
-		{manifestWith(`"validate":["CREATE"]`), at + `validate: needs the feature "admission": name it in features`},
-		{manifestWith(`"mutate":["CREATE"]`), at + `mutate: needs the feature "admission": name it in features`},
-		{
-			strings.Replace(reviewsWith(`"convert":true`), `,"conversion"`, ``, 1),
-			at + `convert: needs the feature "conversion": name it in features`,
-		},
 		{reviewsWith(`"validate":["CONNECT"]`), at + `validate[0]: "CONNECT" is not one of CREATE, UPDATE, DELETE`},
 		{reviewsWith(`"validate":["CREATE","create"]`), at + `validate[1]: "create" is not one of CREATE, UPDATE, DELETE`},
 		{reviewsWith(`"validate":[""]`), at + `validate[0]: "" is not one of CREATE, UPDATE, DELETE`},
 		{reviewsWith(`"validate":["UPDATE","UPDATE"]`), at + `validate[1]: "UPDATE" is given twice`},
-		{reviewsWith(`"validate":` + list(4, `"CREATE"`)), at + `validate[3]: more than 3 entries (offset 165)`},
-		{reviewsWith(`"validate":true`), at + `validate: expected an array, found true (offset 137)`},
+		{reviewsWith(`"validate":` + list(4, `"CREATE"`)), at + `validate[3]: more than 3 entries (offset 127)`},
+		{reviewsWith(`"validate":true`), at + `validate: expected an array, found true (offset 99)`},
 		{reviewsWith(`"mutate":["CREATE","DELETE"]`), at + `mutate[1]: "DELETE" is not one of CREATE, UPDATE`},
 		{reviewsWith(`"mutate":["CREATE","CREATE"]`), at + `mutate[1]: "CREATE" is given twice`},
-		{reviewsWith(`"convert":"v2"`), at + `convert: expected true or false, found a string (offset 136)`},
+		{reviewsWith(`"convert":"v2"`), at + `convert: expected true or false, found a string (offset 98)`},
 		{convert("v1"), at + `convert: "v1 K"` + noCustomResource},
 		{convert("apps/v1"), at + `convert: "apps/v1 K"` + noCustomResource},
 		{
-			`{"name":"a","features":["conversion"],"controllers":[` + reviewed("b", "example.com/v1", `"convert":true`) + `,` +
+			`{"name":"a","controllers":[` + reviewed("b", "example.com/v1", `"convert":true`) + `,` +
 				reviewed("c", "example.com/v2", `"convert":true`) + `]}`,
 			`controllers[1].convert: "example.com/v2 K" is converted by the controller "b" already: let one of them do it`,
 		},
@@ -55,7 +49,7 @@ func TestValidReviewsInManifestAreAccepted(t *testing.T) {
 		reviewsWith(`"validate":[],"mutate":null,"convert":false`),
 		manifestWith(`"validate":[],"mutate":[],"convert":false`), // as if they were absent
 		strings.Replace(reviewsWith(`"validate":["CREATE"]`), "example.com/v1", "v1", 1),
-		`{"name":"a","features":["conversion"],"controllers":[` + reviewed("b", "example.com/v1", `"convert":true`) + `,` +
+		`{"name":"a","controllers":[` + reviewed("b", "example.com/v1", `"convert":true`) + `,` +
 			reviewed("c", "example.org/v1", `"convert":true`) + `,` + reviewed("d", "example.com/v1", `"convert":false`) + `]}`,
 	} {
 		if _, err := DecodeManifest([]byte(text)); err != nil {

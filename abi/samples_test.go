@@ -13,7 +13,7 @@ func fullManifest() *Manifest {
 	return &Manifest{
 		Name:    "web",
 		Version: "1.4.0", MemoVersion: "2",
-		Features: Features(),
+		Managed: true,
 		Controllers: []Controller{{
 			Name:        "site",
 			For:         Followed{Kind{"example.com/v1", "Site"}, Selector{Namespaces: []string{"prod"}, LabelSelector: "shard=1", FieldSelector: "spec.host=a"}, 60_000},
@@ -25,6 +25,7 @@ func fullManifest() *Manifest {
 			Finalizer:   true,
 			Changes:     ChangesAnnotation,
 			Gone:        true,
+			Prune:       true,
 			Interval:    600_000,
 			Validate:    []Operation{OperationCreate, OperationUpdate, OperationDelete},
 			Mutate:      []Operation{OperationCreate, OperationUpdate},

@@ -11,7 +11,7 @@ import (
 
 // withMembers returns a manifest whose controller has these members, as JSON, before and after its fields.
 func withMembers(before, after string) []byte {
-	return []byte(`{"name":"web","controllers":[{` + before + `"name":"site","for":{"apiVersion":"v1","kind":"Pod"},"retry":{"factor":150}` + after + `}],"features":["retry"]}`)
+	return []byte(`{"name":"web","controllers":[{` + before + `"name":"site","for":{"apiVersion":"v1","kind":"Pod"},"retry":{"factor":150}` + after + `}]}`)
 }
 
 func TestMembersThatAreNoFieldsAreSections(t *testing.T) {

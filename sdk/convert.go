@@ -32,7 +32,6 @@ import (
 // each list of the kind.
 func Convert[Spec, Status Value](versions ...VersionOf[Spec, Status]) *ConverterOf[Spec, Status] {
 	return &ConverterOf[Spec, Status]{func(c *abi.Controller) {
-		guest.Feature(abi.FeatureConversion)
 		c.Convert = true
 		group, hub := c.For.Group(), hubVersion[Spec, Status](c.For.APIVersion)
 		known := converter[Spec, Status]{hub.apiVersion: hub}

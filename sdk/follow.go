@@ -54,14 +54,11 @@ func Select(entries ...Followed) Selection {
 	refuseStatus = (*Run).refuseStatus
 	return func(c *abi.Controller) {
 		for i, e := range entries {
-			narrowed := narrow(c, e)
-			switch {
-			case slices.Contains(abi.Kinds(entries[:i]), e.Kind):
+			if slices.Contains(abi.Kinds(entries[:i]), e.Kind) {
 				refuse(c, e, " twice")
-			case !narrowed:
+			}
+			if !narrow(c, e) {
 				refuse(c, e, ", which is in none of For, Owns and Reads")
-			default:
-				nameFollowed(e)
 			}
 		}
 	}
@@ -111,7 +108,7 @@ func (r *Run) refuseStatus() {
 // and not all objects of the cluster. It labels these objects thole.dev/managed-by. List
 // returns the plugin's own objects then, and [Adopt] needs the kind in Reads as well.
 // Managed must be called from an init function.
-func Managed() { guest.Feature(abi.FeatureManaged) }
+func Managed() { guest.Managed() }
 
 // Watch is a kind whose objects belong to primaries, and how: By an owner reference of
 // the object, by its label or annotation Key with the name of the primary, or by the
@@ -137,21 +134,3 @@ const (
 	ByAnnotation WatchBy = abi.WatchByAnnotation // an annotation of the object with the name of a primary
 	ByField      WatchBy = abi.WatchByField      // a field of the primary with the name of an object
 )
-
-// nameWatches names the features of watches.
-func nameWatches(all []Watch) {
-	guest.Feature(abi.FeatureWatches)
-	for i := range all {
-		nameFollowed(all[i].Followed)
-	}
-}
-
-// nameFollowed names the features of what is followed of a kind.
-func nameFollowed(f Followed) {
-	if !f.IsZero() {
-		guest.Feature(abi.FeatureSelectors)
-	}
-	if f.PollInterval != 0 {
-		guest.Feature(abi.FeaturePolling)
-	}
-}

@@ -68,6 +68,9 @@ type Controller[Spec, Status Value] struct {
 	// Changes asks for the Change of each [Run], and chooses where the host keeps what it
 	// needs for that.
 	Changes Changes
+	// Prune lets [Run.Prune] delete what the controller has created before. The host labels what it creates
+	// from then on.
+	Prune bool
 	// Timers are schedules of each object: when one is due, Reconcile runs, and [Run.Due]
 	// reports it.
 	Timers []Timer
@@ -209,21 +212,6 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	if c.Reconcile == nil {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
 	}
-	if c.Retry != (RetryPolicy{}) || c.ErrorPolicy != nil {
-		guest.Feature(abi.FeatureRetry)
-	}
-	if len(c.Indexes) > 0 {
-		guest.Feature(abi.FeatureIndexes)
-	}
-	if len(c.Conditions.Summaries) > 0 {
-		guest.Feature(abi.FeatureSummaries)
-	}
-	if c.Changes != "" || c.Gone != nil {
-		guest.Feature(abi.FeatureChanges)
-	}
-	if c.StatusOwner != "" || c.WhileDeleting || c.Applied != "" {
-		guest.Feature(abi.FeatureChildren)
-	}
 	manifest := c.manifest()
 	if c.CloudEvents {
 		manifest.Sections = append(manifest.Sections, abi.Section{Name: cloudevents.Name, Value: []byte("true")})
@@ -259,9 +247,6 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 		c.Select(manifest)
 	}
 	c.metadataOnly = manifest.For.MetadataOnly
-	if len(c.Watches) > 0 {
-		nameWatches(c.Watches)
-	}
 	guest.Register(&guest.Controller{
 		Manifest: manifest,
 		Begin:    c.begin,
@@ -274,7 +259,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil,
+		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, Prune: c.Prune,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

@@ -2,6 +2,8 @@ package sdk
 
 import (
 	"errors"
+	"iter"
+	"slices"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -34,8 +36,17 @@ func (q Query) String() string {
 	return s
 }
 
-// ReadOption changes what [Run.Get] and [Run.List] read. Packages read and children have them.
+// ReadOption changes what [Run.Get] and [Run.List] read. See [Fields]; package children has others.
 type ReadOption func(*guest.ReadOptions)
+
+// Fields reads only these fields of the objects, and apiVersion, kind, and the name,
+// namespace and uid of the metadata: metadata, spec, status, or JSON pointers (RFC 6901)
+// such as /spec/replicas, /metadata/labels/example.com~1tier and
+// /spec/containers/0/image; at most 16. Of an array, elements before one that is read
+// are null. A change of what was not read does not run the primary.
+func Fields(fields ...string) ReadOption {
+	return func(o *guest.ReadOptions) { o.Fields = append(o.Fields, fields...) }
+}
 
 // Get reads an object into the value that into points to: a struct with the fields
 // that the plugin uses, a map, or a [Raw]. The host reads from its cache, and runs
@@ -79,6 +90,45 @@ func readOptions(options []ReadOption) (o guest.ReadOptions) {
 		option(&o)
 	}
 	return o
+}
+
+// Pages lists the objects that match the query as [Run.List] does, but reads at most
+// limit of them at a time. All pages are of one state of the cluster. The loop may end
+// early. An error is a [*ReadError], and ends the loop.
+//
+//	for pod, err := range sdk.Pages[Pod](r.Run, sdk.Query{Kind: podKind}, 500, sdk.Fields("/status/phase")) {
+//		if err != nil {
+//			return sdk.Action{}, err
+//		}
+//	}
+//
+// Compiled by TinyGo, a plugin frees no memory during a run, that of earlier pages
+// neither: what reduces it is [Fields].
+func Pages[T Value](r *Run, query Query, limit int, options ...ReadOption) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		token := ""
+		for {
+			var page []T
+			next := ""
+			err := r.List(query, &page, append(slices.Clip(options), func(o *guest.ReadOptions) {
+				o.Limit, o.Continue, o.Next = limit, token, &next
+			})...)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, object := range page {
+				if !yield(object, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			token = next
+		}
+	}
 }
 
 // ReadError is the error of a Get or List.

@@ -3,14 +3,12 @@ package sdk_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
-	"github.com/thole-dev/thole/sdk/read"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
@@ -42,27 +40,20 @@ type node struct {
 
 func (n node) String() string { return fmt.Sprint(n.Metadata.Name, n.Spec.Zone, n.Status.Capacity) }
 
-func TestImportingReadNamesTheFeature(t *testing.T) {
-	m := guest.Manifest()
-	if !slices.Contains(m.Features, abi.FeatureFields) || !slices.Contains(m.Features, abi.FeatureIndexes) {
-		t.Errorf("the features are %q", m.Features)
-	}
-}
-
 func TestFieldsReadsOnlyThese(t *testing.T) {
 	nodes(t, doing(func(r *widget) {
 		var n node
-		err := r.Get(nodeKind.Ref("", "n3"), &n, read.Fields("/spec/zone"))
+		err := r.Get(nodeKind.Ref("", "n3"), &n, sdk.Fields("/spec/zone"))
 		if err != nil || n.String() != "n3b0" || n.Metadata.UID == "" || n.Metadata.ResourceVersion != "" || n.Metadata.Labels != nil {
 			t.Errorf("get: %v, %+v", err, n)
 		}
 		var all []node
-		err = r.List(sdk.Query{Kind: nodeKind, LabelSelector: "n in (1,2)"}, &all, read.Fields("/spec/zone"), read.Fields("metadata"))
+		err = r.List(sdk.Query{Kind: nodeKind, LabelSelector: "n in (1,2)"}, &all, sdk.Fields("/spec/zone"), sdk.Fields("metadata"))
 		if err != nil || fmt.Sprint(all) != "[n1b0 n2a0]" || all[0].Metadata.Labels["n"] != "1" {
 			t.Errorf("list: %v, %+v", err, all)
 		}
 		for _, bad := range []string{"", "zone", "/spec/~", strings.Repeat("/x", 129)} {
-			if err := r.Get(nodeKind.Ref("", "n3"), &n, read.Fields(bad)); !errors.Is(err, sdk.ErrInvalid) {
+			if err := r.Get(nodeKind.Ref("", "n3"), &n, sdk.Fields(bad)); !errors.Is(err, sdk.ErrInvalid) {
 				t.Errorf("fields %.10q: %v", bad, err)
 			}
 		}
@@ -104,7 +95,7 @@ func TestPagesListAllObjectsInOrder(t *testing.T) {
 	nodes(t, doing(func(r *widget) {
 		for limit := range 7 {
 			var found []string
-			for n, err := range read.Pages[node](r.Run, sdk.Query{Kind: nodeKind}, limit, read.Fields("/status/capacity")) {
+			for n, err := range sdk.Pages[node](r.Run, sdk.Query{Kind: nodeKind}, limit, sdk.Fields("/status/capacity")) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -152,7 +143,7 @@ func TestPagesReadNoFurtherThanTheLoop(t *testing.T) {
 		}
 		w.Create(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"namespace":"default","name":"one"}}`)
 		onReconcile = doing(func(r *widget) {
-			for n, err := range read.Pages[node](r.Run, sdk.Query{Kind: nodeKind}, limit) {
+			for n, err := range sdk.Pages[node](r.Run, sdk.Query{Kind: nodeKind}, limit) {
 				if err != nil || n.Metadata.Name == "n1" {
 					break
 				}
@@ -168,7 +159,7 @@ func TestPagesReadNoFurtherThanTheLoop(t *testing.T) {
 func TestPagesEndWithAnError(t *testing.T) {
 	w := nodes(t, doing(func(r *widget) {
 		var errs []error
-		for n, err := range read.Pages[node](r.Run, sdk.Query{Kind: secretKind}, 2) {
+		for n, err := range sdk.Pages[node](r.Run, sdk.Query{Kind: secretKind}, 2) {
 			if errs = append(errs, err); n.Metadata.Name != "" {
 				t.Errorf("an object with an error: %v", n)
 			}

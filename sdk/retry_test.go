@@ -48,9 +48,6 @@ func taskWorld(t *testing.T, err error, policy func(r *task, err error, attempt 
 
 func TestRetryIsInManifest(t *testing.T) {
 	m := guest.Manifest()
-	if !slices.Contains(m.Features, "retry") {
-		t.Errorf("features are %q", m.Features)
-	}
 	i := slices.IndexFunc(m.Controllers, func(c abi.Controller) bool { return c.Name == "task" })
 	want := abi.Retry{Initial: 2000, Factor: 110, Cap: 60_000, Jitter: 1, Attempts: 7, Then: "cap"}
 	if got := m.Controllers[i].Retry; got != want {

@@ -80,7 +80,6 @@ func Validate[Spec, Status Value](validate func(r *Review, old, object *Object[S
 		panic("sdk.Validate: the function is nil")
 	}
 	return &ValidatorOf[Spec, Status]{func(c *abi.Controller) {
-		guest.Feature(abi.FeatureAdmission)
 		c.Validate = operationsOr(operations)
 		guest.AddValidator(c.Name, func(h guest.Host, q *abi.ReviewRequest) (abi.Code, *abi.ReviewResult) {
 			r, old, object, err := readReview[Spec, Status](h, q)
@@ -115,7 +114,6 @@ func Mutate[Spec, Status Value](mutate func(r *Review, old, object *Object[Spec,
 		panic("sdk.Mutate: the function is nil")
 	}
 	return &MutatorOf[Spec, Status]{func(c *abi.Controller) {
-		guest.Feature(abi.FeatureAdmission)
 		c.Mutate = operationsOr(operations)
 		guest.AddMutator(c.Name, func(h guest.Host, q *abi.ReviewRequest) (abi.Code, *abi.ReviewResult) {
 			r, old, object, err := readReview[Spec, Status](h, q)

@@ -228,6 +228,17 @@ func (r *Run) Delete(ref Ref, options ...DeleteOption) {
 	r.result.Delete = append(r.result.Delete, intent)
 }
 
+// Prune deletes the objects of kinds in Owns that the controller has created for the primary, and that
+// this run names neither in Apply nor otherwise. It takes place after everything else that the run asks
+// for, if that has succeeded, and not at all if the run ends with an error. What was adopted, what
+// another controller has created, and what exists since before [Controller.Prune] was set is left alone.
+//
+//	for _, site := range r.Spec.Sites {
+//		r.Apply(deploymentOf(site))
+//	}
+//	r.Prune() // the Deployments of sites that are not in the spec any more
+func (r *Run) Prune() { r.result.Prune = true }
+
 // Intend changes the result of the run, for packages that offer what this one does not, such as
 // children.
 func (r *Run) Intend(change func(*abi.Result)) { change(&r.result) }
@@ -294,11 +305,6 @@ func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 		return abi.CodeOK, &r.result
 	}
 	code, failure := failureOf(err)
-	if code == abi.CodeRetry && failure.After > 0 && !guest.HasFeature(abi.FeatureRetry) {
-		// Not in the log: the function would be an import of every plugin.
-		failure.After = 0
-		failure.Message += " (RetryAfter has no effect: set Retry or ErrorPolicy in the sdk.Controller)"
-	}
 	r.result.Error = failure
 	return code, &r.result
 }

@@ -1,14 +1,11 @@
 package sdk_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/internal/guest"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
@@ -78,9 +75,6 @@ func TestTheGuestWritesItsWholeStatus(t *testing.T) {
 	w.Get(ref, &have)
 	if s := have.Status; s.Replicas != 2 || s.ObservedGeneration != 1 || len(s.Conditions) != 1 || s.Conditions[0] != want {
 		t.Errorf("the status is %+v", s)
-	}
-	if m := guest.Manifest(); !slices.Contains(m.Features, abi.FeatureChildren) {
-		t.Errorf("the features are %q", m.Features)
 	}
 }
 

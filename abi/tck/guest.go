@@ -68,40 +68,39 @@ func manifestWith(name string, controllers ...abi.Controller) []byte {
 	return abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Controllers: controllers})
 }
 
-// manifestUsing returns a manifest with a feature, "" for none, and a controller
-// with this retry.
-func manifestUsing(name, feature string, retry abi.Retry) []byte {
-	c := conformance(controller)
-	c.Retry = retry
-	m := &abi.Manifest{Name: name, Version: "1", Controllers: []abi.Controller{c}}
-	if feature != "" {
-		m.Features = []string{feature}
-	}
-	return abi.EncodeManifest(m)
+// retrying returns a manifest with a controller with this retry.
+func retrying(name string, retry abi.Retry) []byte {
+	return narrow(name, func(c *abi.Controller) { c.Retry = retry })
 }
 
 func conformance(name string) abi.Controller {
 	return abi.Controller{Name: name, For: abi.Kind{APIVersion: "thole.dev/v1", Kind: "Conformance"}.All()}
 }
 
-// reading returns a manifest that names these features. Its controller reads ConfigMaps
-// and has an index of them by this field, unless that is "".
-func reading(name, field string, features ...string) []byte {
-	c := conformance(controller)
-	configMap := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
-	c.Reads = abi.AllOf(configMap)
-	if field != "" {
-		c.Indexes = []abi.Index{{Name: "greeting", Kind: configMap, Field: field}}
-	}
-	return abi.EncodeManifest(&abi.Manifest{Name: name, Features: features, Controllers: []abi.Controller{c}})
+// reading returns a manifest whose controller reads ConfigMaps and has an index of them by this field, unless that is
+// "".
+func reading(name, field string) []byte {
+	return narrow(name, func(c *abi.Controller) {
+		configMap := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+		c.Reads = abi.AllOf(configMap)
+		if field != "" {
+			c.Indexes = []abi.Index{{Name: "greeting", Kind: configMap, Field: field}}
+		}
+	})
 }
 
-// narrow returns a manifest that names these features, of a controller that follows what
-// change has set.
-func narrow(name string, change func(*abi.Controller), features ...string) []byte {
+// narrow returns a manifest of a controller with what change has set.
+func narrow(name string, change func(*abi.Controller)) []byte {
 	c := conformance(controller)
 	change(&c)
-	return abi.EncodeManifest(&abi.Manifest{Name: name, Features: features, Controllers: []abi.Controller{c}})
+	return manifestWith(name, c)
+}
+
+// managed is [narrow] for a plugin with managed children.
+func managed(name string, change func(*abi.Controller)) []byte {
+	c := conformance(controller)
+	change(&c)
+	return abi.EncodeManifest(&abi.Manifest{Name: name, Managed: true, Controllers: []abi.Controller{c}})
 }
 
 // everyNarrowing has each way to follow a part of a kind, and each kind of a watch.
@@ -121,7 +120,7 @@ func everyNarrowing(c *abi.Controller) {
 	}
 }
 
-// summarizing returns a controller that uses the feature summaries.
+// summarizing returns a controller with a second target condition.
 func summarizing() abi.Controller {
 	c := conformance(controller)
 	c.Conditions.Summaries = []abi.Summary{{Target: "Fetched", Summarized: []string{"FetchFailed"}, NegativePolarity: []string{"FetchFailed"}}}

@@ -4,23 +4,14 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file has guests of the feature changes.
+// This file has guests that ask for changes.
 
 // changesLoadCases are refused for how they ask for changes.
 func changesLoadCases() []Case {
 	of := func(name, explain string, change func(*abi.Controller), mentions ...string) Case {
-		return refused(name, explain, describing(narrow(name, change, abi.FeatureChanges)), append(mentions, "manifest")...)
-	}
-	without := func(name, explain string, change func(*abi.Controller), mentions ...string) Case {
-		return refused(name, explain, describing(narrow(name, change)), append(mentions, "features", "manifest")...)
+		return refused(name, explain, describing(narrow(name, change)), append(mentions, "manifest")...)
 	}
 	return []Case{
-		without("manifest-changes-without-feature", "changes without their feature: a host without it would send none", func(c *abi.Controller) {
-			c.Changes = abi.ChangesMemory
-		}, "changes"),
-		without("manifest-gone-without-feature", "gone without its feature: a host without it would run nothing", func(c *abi.Controller) {
-			c.Gone = true
-		}, "gone"),
 		of("manifest-changes-elsewhere", "changes that are kept where no host knows", func(c *abi.Controller) {
 			c.Changes = "disk"
 		}, "changes", "disk"),
@@ -30,14 +21,14 @@ func changesLoadCases() []Case {
 	}
 }
 
-// changesCases use every field of the feature.
+// changesCases use every field that is about changes.
 func changesCases() []Case {
-	const name = "feature-changes"
+	const name = "changes"
 	output := abi.EncodeResult(&abi.Result{Error: &abi.Failure{Reason: "Conformance"}, Progress: []byte(`{"dns":1}`)})
 	c := succeeds(name, "asks for changes, and for objects that are gone, and returns 1 with its progress", 2, output, func(g *guest) []byte {
 		g.manifest = narrow(name, func(c *abi.Controller) {
 			c.Changes, c.Gone = abi.ChangesAnnotation, true
-		}, abi.FeatureChanges)
+		})
 		return g.finish(nil, g.writes(output), I32Const(int32(abi.CodeRetry)))
 	})
 	c.Code = abi.CodeRetry

@@ -6,8 +6,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file has guests whose results create, replace and delete with options: the feature
-// children.
+// This file has guests whose results create, replace and delete with options.
 
 // createIntents returns a result with an apply and a delete that have these members beside
 // their object.
@@ -19,7 +18,7 @@ func createIntents(apply, deleted string) []byte {
 func createCase(name, explain string, result []byte) Case {
 	return succeeds(name, explain, 1, result, func(g *guest) []byte {
 		g.manifest = abi.EncodeManifest(&abi.Manifest{
-			Name: name, Features: []string{abi.FeatureChildren}, Controllers: []abi.Controller{conformance(controller)},
+			Name: name, Controllers: []abi.Controller{conformance(controller)},
 		})
 		return g.finish(nil, g.writes(result), I32Const(0))
 	})

@@ -26,11 +26,11 @@ func daemonRequest(namespace string, last bool) []byte {
 }
 
 // watched returns a manifest whose controller has a daemon and what change has set.
-func watched(name string, change func(*abi.Controller), features ...string) []byte {
+func watched(name string, change func(*abi.Controller)) []byte {
 	return narrow(name, func(c *abi.Controller) {
 		c.Finalizer, c.Sections = true, sectionOf(daemon.Daemon{})
 		change(c)
-	}, features...)
+	})
 }
 
 func sectionOf(d daemon.Daemon) []abi.Section {
@@ -179,7 +179,7 @@ func (g *guest) mayRead(body ...[]byte) []byte {
 	g.manifest = watched(g.name, func(c *abi.Controller) {
 		listsKeys(c)
 		c.Sections = append(c.Sections, conformanceSection())
-	}, abi.FeatureIndexes)
+	})
 	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
 	return join(body...)
 }

@@ -48,10 +48,6 @@ func greedy(name, explain string, ask func(*abi.Controller), kinds ...abi.Kind) 
 	return GreedyCase{Name: name, Explain: explain, Kinds: kinds, Wasm: func() []byte {
 		c := conformance(controller)
 		ask(&c)
-		m := &abi.Manifest{Name: name, Controllers: []abi.Controller{c}}
-		if len(c.Watches) > 0 {
-			m.Features = []string{abi.FeatureWatches}
-		}
-		return describing(abi.EncodeManifest(m))(newGuest(name))
+		return describing(manifestWith(name, c))(newGuest(name))
 	}}
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file has guests of the feature children that return groups of intents, and list what their
+// This file has guests that return groups of intents, and list what their
 // object owns.
 
 // groupsCases use every field of a group, and every value of ownedBy.
 func groupsCases() []Case {
-	const grouped = "feature-children-groups"
+	const grouped = "children-groups"
 	output := abi.EncodeResult(&abi.Result{
 		Result: abi.OutcomeSuccess,
 		Events: []abi.Event{{Type: abi.EventNormal, Reason: "Conformance", Group: "pods"}},
@@ -20,14 +20,14 @@ func groupsCases() []Case {
 	lists := func(name, explain string, owner abi.OwnedBy, reply int64) Case {
 		call := abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "ConfigMap", OwnedBy: owner})
 		return succeeds(name, explain, 2, success(), func(g *guest) []byte {
-			g.manifest = reading(name, "", abi.FeatureChildren)
+			g.manifest = reading(name, "")
 			return expectCode(abi.ImportList, call, reply)(g)
 		})
 	}
 	none := int64(len(abi.EncodeListReply(&abi.ListReply{})))
 	return []Case{
 		succeeds(grouped, "returns a group with a condition that its controller owns, and one with none", 2, output, func(g *guest) []byte {
-			g.manifest = narrow(grouped, func(c *abi.Controller) { c.Conditions.Owned = []string{"Available"} }, abi.FeatureChildren)
+			g.manifest = narrow(grouped, func(c *abi.Controller) { c.Conditions.Owned = []string{"Available"} })
 			return g.finish(nil, g.writes(output), I32Const(int32(abi.CodeOK)))
 		}),
 		lists("list-owned-by-self", "a list of what the object owns has nothing that it does not own", abi.OwnedBySelf, none),

@@ -25,7 +25,7 @@ func objectEntry() abi.IndexEntry {
 }
 
 // keyed returns a manifest whose controller reads ConfigMaps and has an index of them by keys.
-func keyed(name string) []byte { return narrow(name, listsKeys, abi.FeatureIndexes) }
+func keyed(name string) []byte { return narrow(name, listsKeys) }
 
 func listsKeys(c *abi.Controller) {
 	configMap := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
@@ -49,7 +49,7 @@ func keysLoadCases() []Case {
 			return g.finish(nil, g.ok())
 		}, abi.ExportIndex),
 		refused(two, "two controllers have indexes of one name, by keys of two kinds: the guest is given only the name", describing(
-			abi.EncodeManifest(&abi.Manifest{Name: two, Features: []string{abi.FeatureIndexes}, Controllers: []abi.Controller{first, other}}),
+			abi.EncodeManifest(&abi.Manifest{Name: two, Controllers: []abi.Controller{first, other}}),
 		), "manifest", "controllers[1].indexes[0].name", keysIndex),
 	}
 }

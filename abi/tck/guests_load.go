@@ -2,7 +2,6 @@ package tck
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -100,11 +99,7 @@ func manifestCases() []Case {
 		noKind        = "manifest-without-kind"
 		elsewhere     = "manifest-kind-elsewhere"
 		unknownField  = "manifest-unknown-field"
-		noFeature     = "manifest-retry-without-feature"
 		badFactor     = "manifest-retry-factor"
-		unnamed       = "manifest-feature-not-named"
-		unknown       = "manifest-unknown-feature"
-		noIndexes     = "manifest-indexes-without-feature"
 		badPath       = "manifest-index-path"
 	)
 	misspelt := bytes.Replace(manifest(unknownField), []byte(`"controllers"`), []byte(`"controlers"`), 1)
@@ -119,25 +114,15 @@ func manifestCases() []Case {
 		refused(noControllers, "there is no controller", describing(manifestWith(noControllers)), "manifest", "controller"),
 		refused(twice, "two controllers have one name, and so one finalizer and the same metrics",
 			describing(manifestWith(twice, conformance("twin"), conformance("twin"))), "manifest", "twin"),
-		refused(noFeature, "retry without its feature: a host without it would not know the field",
-			describing(manifestUsing(noFeature, "", abi.Retry{Attempts: 3})), "manifest", "retry", "features"),
 		refused(badFactor, "delays that double are 200 percent, not 2",
-			describing(manifestUsing(badFactor, abi.FeatureRetry, abi.Retry{Factor: 2})), "manifest", "retry.factor"),
-		refused(noIndexes, "indexes without their feature: a host without it would not know the field",
-			describing(reading(noIndexes, "data.greeting", abi.FeatureFields)), "manifest", "indexes", "features"),
+			describing(retrying(badFactor, abi.Retry{Factor: 2})), "manifest", "retry.factor"),
 		refused(badPath, "an index of a field that is no path: it would be empty",
-			describing(reading(badPath, "/data/greeting", abi.FeatureIndexes)), "manifest", "indexes[0].field"),
-		narrowed("manifest-selector-without-feature", "a selector without its feature: a host without it would follow everything", func(c *abi.Controller) {
-			c.For.LabelSelector = "a=b"
-		}, "for.labelSelector", "features"),
-		narrowed("manifest-watches-without-feature", "watches without their feature: a host without it would run nothing", func(c *abi.Controller) {
-			c.Watches = []abi.Watch{{Followed: c.For, By: abi.WatchByOwner}}
-		}, "watches", "features"),
+			describing(reading(badPath, "/data/greeting")), "manifest", "indexes[0].field"),
 		narrowed("manifest-owns-selector", "a selector of what is owned: the others would be forgotten", func(c *abi.Controller) {
 			c.Owns = []abi.Followed{{Kind: c.For.Kind, Selector: abi.Selector{LabelSelector: "a=b"}}}
-		}, "owns[0].labelSelector", abi.FeatureManaged),
+		}, "owns[0].labelSelector", "managed"),
 		refused("manifest-prune-without-owns", "prune without anything that is owned: each result with it would be refused",
-			describing(narrow("manifest-prune-without-owns", func(*abi.Controller) {}, abi.FeaturePrune)), "manifest", "prune", "owns"),
+			describing(narrow("manifest-prune-without-owns", func(c *abi.Controller) { c.Prune = true })), "manifest", "prune", "owns"),
 		narrowed("manifest-metadata-conditions", "conditions of a primary of which only the metadata is followed", func(c *abi.Controller) {
 			c.For.MetadataOnly, c.Conditions.Owned = true, []string{"Checked"}
 		}, "conditions", "metadataOnly"),
@@ -152,21 +137,12 @@ func manifestCases() []Case {
 			describing(manifestWith(noKind, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "v1"}.All()})), "manifest", "kind"),
 		refused(elsewhere, "a kind whose version leads to another path of the API server",
 			describing(manifestWith(elsewhere, abi.Controller{Name: controller, For: abi.Kind{APIVersion: "../metrics", Kind: "Metrics"}.All()})), "manifest", "../metrics"),
-		refused(unknown, "a feature that no host has, and a field of it",
-			describing(bytes.Replace(manifest(unknown), []byte(`"controllers":[{`), []byte(`"features":["time-travel"],"controllers":[{"to":1,`), 1)), "manifest", "time-travel"),
-		refused(unnamed, "a field of a feature that the manifest does not name",
-			describing(manifestWith(unnamed, summarizing())), "manifest", abi.FeatureSummaries),
 	}
 }
 
-// narrowed is refused for what it follows. Its manifest names the features that other
-// fields of the case need.
+// narrowed is refused for what it follows.
 func narrowed(name, explain string, change func(*abi.Controller), mentions ...string) Case {
-	var features []string
-	if !slices.Contains(mentions, "features") {
-		features = []string{abi.FeatureSelectors, abi.FeatureWatches}
-	}
-	return refused(name, explain, describing(narrow(name, change, features...)), append(mentions, "manifest")...)
+	return refused(name, explain, describing(narrow(name, change)), append(mentions, "manifest")...)
 }
 
 // describing has describe write the given bytes as the manifest.

@@ -21,8 +21,8 @@ func okCases() []Case {
 		failureCode("code-retry", abi.CodeRetry, "returns 1 with an error"),
 		failureCode("code-stalled", abi.CodeStalled, "returns 2 with an error"),
 		failureCode("code-waiting", abi.CodeWaiting, "returns 3 with an error"),
-		retryCase("retry-after", "has the feature retry, and returns 1 with the time of the next run", abi.Failure{After: 1}),
-		retryCase("retry-terminal", "has the feature retry, and returns 1 with an error that is terminal", abi.Failure{Terminal: true}),
+		retryCase("retry-after", "has a retry, and returns 1 with the time of the next run", abi.Failure{After: 1}),
+		retryCase("retry-terminal", "has a retry, and returns 1 with an error that is terminal", abi.Failure{Terminal: true}),
 		succeeds("get", "get returns the length of the reply, which input then reads", 2, memo([]byte(Object)), gets),
 		succeeds("get-not-found", "get of an object that does not exist returns -1", 1, success(),
 			expectCode(abi.ImportGet, getMissing(), abi.CodeNotFound)),
@@ -37,12 +37,10 @@ func okCases() []Case {
 		listCase("list-index-other", "no object has another value of the field", abi.ListCall{FieldSelector: "data.greeting!=hello"}),
 		listCase("list-continue-invalid", "a continue that no reply had returns -5", abi.ListCall{Limit: 1, Continue: "unknown"}),
 		succeeds("warm-denied", "in warm every capability returns -2, and the output is discarded", 1, success(), warmDenied),
-		succeeds("feature-summaries", "the manifest names the feature summaries and has a second target condition", 1, success(), describing(
-			abi.EncodeManifest(&abi.Manifest{
-				Name: "feature-summaries", Features: []string{abi.FeatureSummaries}, Controllers: []abi.Controller{summarizing()},
-			}))),
-		succeeds("feature-selectors", "the manifest follows parts of kinds, watches others, and has managed children", 1, success(), describing(
-			narrow("feature-selectors", everyNarrowing, abi.FeatureSelectors, abi.FeatureWatches, abi.FeatureManaged))),
+		succeeds("summaries", "the manifest has a second target condition", 1, success(), describing(
+			manifestWith("summaries", summarizing()))),
+		succeeds("selectors", "the manifest follows parts of kinds, watches others, and has managed children", 1, success(), describing(
+			managed("selectors", everyNarrowing))),
 		succeeds("wasi", "there is one argument and no environment, unknown descriptors are EBADF, sleeping advances the clock", 2, success(), systemInterface),
 	}
 }
@@ -112,13 +110,13 @@ func failureCode(name string, code abi.Code, explain string) Case {
 	return c
 }
 
-// retryCase is a guest with every field of the feature retry in its manifest, that
+// retryCase is a guest with every field of retry in its manifest, that
 // returns 1 with an error.
 func retryCase(name, explain string, failure abi.Failure) Case {
 	failure.Reason = "Conformance"
 	output := abi.EncodeResult(&abi.Result{Error: &failure})
 	c := succeeds(name, explain, 2, output, func(g *guest) []byte {
-		g.manifest = manifestUsing(name, abi.FeatureRetry, abi.Retry{
+		g.manifest = retrying(name, abi.Retry{
 			Initial: 1, Factor: 100, Cap: 60_000, Jitter: 100, Attempts: 1, Then: abi.ThenCap,
 		})
 		return g.finish(nil, g.writes(output), I32Const(int32(abi.CodeRetry)))
@@ -144,12 +142,12 @@ func fieldsCase() Case {
 	call := abi.EncodeGetCall(&abi.GetCall{Ref: objectRef(), Fields: []string{"/metadata/labels"}})
 	const reply = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"tck","namespace":"default"}}`
 	return succeeds(name, "get returns what identifies the object and the fields of the call", 2, memo([]byte(reply)), func(g *guest) []byte {
-		g.manifest = reading(name, "", abi.FeatureFields)
+		g.manifest = reading(name, "")
 		return g.getsMemo(call)
 	})
 }
 
-// listCase is a guest with the features fields and indexes that lists ConfigMaps, and
+// listCase is a guest that lists ConfigMaps, and
 // expects what [List] returns.
 func listCase(name, explain string, call abi.ListCall) Case {
 	call.APIVersion, call.Kind = "v1", "ConfigMap"
@@ -158,11 +156,11 @@ func listCase(name, explain string, call abi.ListCall) Case {
 	return readCase(name, explain, abi.ImportList, message, code+int64(len(reply)))
 }
 
-// readCase is a guest with the features fields and indexes that makes a call, and traps
+// readCase is a guest that makes a call, and traps
 // unless that returns want.
 func readCase(name, explain, function string, call []byte, want int64) Case {
 	return succeeds(name, explain, 2, success(), func(g *guest) []byte {
-		g.manifest = reading(name, "data.greeting", abi.FeatureFields, abi.FeatureIndexes)
+		g.manifest = reading(name, "data.greeting")
 		return expectCode(function, call, want)(g)
 	})
 }

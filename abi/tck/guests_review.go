@@ -48,7 +48,7 @@ func reviewed(name string, change func(*abi.Controller), exports ...string) []by
 				c.Convert = true
 			}
 		}
-	}, abi.FeatureAdmission, abi.FeatureConversion, abi.FeatureIndexes)
+	})
 }
 
 // reviewLoadCases are refused for how they offer reviews.
@@ -57,8 +57,7 @@ func reviewLoadCases() (out []Case) {
 		return refused("manifest-"+name, explain, describing(reviewed("manifest-"+name, change)), append(mentions, "manifest")...)
 	}
 	for _, export := range reviewExports {
-		noExport, signature, noFeature := export+"-without-export", export+"-wrong-signature", "manifest-"+export+"-without-feature"
-		without := strings.NewReplacer(`"`+abi.FeatureAdmission+`",`, "", `"`+abi.FeatureConversion+`",`, "").Replace(string(reviewed(noFeature, nothingElse, export)))
+		noExport, signature := export+"-without-export", export+"-wrong-signature"
 		out = append(out,
 			refused(noExport, "its manifest names "+export+", which it does not export", describing(reviewed(noExport, nothingElse, export)), "manifest", controller, export),
 			refused(signature, "the export "+export+" takes an i64", func(g *guest) []byte {
@@ -66,7 +65,6 @@ func reviewLoadCases() (out []Case) {
 				g.export(export, g.Func(i64Only, i32Only, nil, I32Const(0)))
 				return g.finish(nil, g.ok())
 			}, export),
-			refused(noFeature, export+" without its feature: a host without it would call nothing", describing([]byte(without)), "manifest", export, "features"),
 		)
 	}
 	return append(out,

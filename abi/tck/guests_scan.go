@@ -22,11 +22,11 @@ func ScanRequest() []byte {
 }
 
 // scanned returns a manifest whose controller has scans and what change has set.
-func scanned(name string, change func(*abi.Controller), features ...string) []byte {
+func scanned(name string, change func(*abi.Controller)) []byte {
 	return narrow(name, func(c *abi.Controller) {
 		c.Sections = sectionWith(scans.Scan{Name: scanName, Interval: 1})
 		change(c)
-	}, features...)
+	})
 }
 
 func sectionWith(all ...scans.Scan) []abi.Section {
@@ -140,7 +140,7 @@ func readsScan() Case {
 		g.manifest = scanned(name, func(c *abi.Controller) {
 			listsKeys(c)
 			c.Sections = append(c.Sections, conformanceSection())
-		}, abi.FeatureIndexes)
+		})
 		call := func(function string, message, reply []byte) []byte {
 			f := g.Import(abi.ImportModule, function, ptrLen, i64Only)
 			return trapIf(g.constant(message), Call(f), I64Const(int64(len(reply))), I64Ne)

@@ -4,22 +4,15 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file has guests of the feature children that own the status of their primary, or run
+// This file has guests that own the status of their primary, or run
 // while it is being deleted.
 
 // statusLoadCases are refused for how they ask for that.
 func statusLoadCases() []Case {
 	of := func(name, explain string, change func(*abi.Controller), mentions ...string) Case {
-		return refused(name, explain, describing(narrow(name, change, abi.FeatureChildren, abi.FeatureSelectors)), append(mentions, "manifest")...)
-	}
-	without := func(name, explain string, change func(*abi.Controller), mentions ...string) Case {
-		return refused(name, explain, describing(narrow(name, change)), append(mentions, "features", "manifest")...)
+		return refused(name, explain, describing(narrow(name, change)), append(mentions, "manifest")...)
 	}
 	return []Case{
-		without("manifest-status-without-feature", "the status as its own without the feature: a host without it would refuse each result", ownsStatus, "statusOwner"),
-		without("manifest-deleting-without-feature", "runs while the object is being deleted without the feature: a host without it would run nothing", func(c *abi.Controller) {
-			c.WhileDeleting = true
-		}, "whileDeleting"),
 		of("manifest-status-owner-unknown", "a status that belongs to somebody whom no host knows", func(c *abi.Controller) {
 			c.StatusOwner = "nobody"
 		}, "statusOwner", "nobody"),
@@ -31,9 +24,6 @@ func statusLoadCases() []Case {
 			ownsStatus(c)
 			c.For.MetadataOnly = true
 		}, "statusOwner", "metadataOnly"),
-		without("manifest-applied-without-feature", "children without the annotation without the feature: a host without it would refuse the manifest", func(c *abi.Controller) {
-			c.Applied, c.Owns = abi.AppliedMemory, pods(false)
-		}, "applied"),
 		of("manifest-applied-unknown", "what was applied at a place that no host knows", func(c *abi.Controller) {
 			c.Applied, c.Owns = "configmap", pods(false)
 		}, "applied", "configmap"),
@@ -60,7 +50,7 @@ func statusCases() []Case {
 	const owned, conditions = "status-owner", "status-owner-conditions"
 	output := []byte(`{"result":"success","status":{"observedGeneration":3,"conditions":[{"type":"ReplicaFailure","status":"False"}]}}`)
 	manifest := func(name string) []byte {
-		return narrow(name, func(c *abi.Controller) { c.StatusOwner, c.WhileDeleting = abi.StatusOwnerGuest, true }, abi.FeatureChildren)
+		return narrow(name, func(c *abi.Controller) { c.StatusOwner, c.WhileDeleting = abi.StatusOwnerGuest, true })
 	}
 	valid := succeeds(owned, "owns the status, and writes conditions and observedGeneration there", 2, output, func(g *guest) []byte {
 		g.manifest = manifest(owned)

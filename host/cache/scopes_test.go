@@ -204,7 +204,7 @@ func TestRealMetadataIsAllThatIsKept(t *testing.T) {
 func TestRealManagedObjectsAreFollowedOnce(t *testing.T) {
 	w := newNarrowWorld(t, Config{})
 	of := func(plugin string) *Informer {
-		m := &abi.Manifest{Name: plugin, Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{Name: "c", For: widget.All(), Owns: []abi.Followed{configMap.All()}}}}
+		m := &abi.Manifest{Name: plugin, Managed: true, Controllers: []abi.Controller{{Name: "c", For: widget.All(), Owns: []abi.Followed{configMap.All()}}}}
 		p, err := scope.OfManifest(m, w.ns)
 		if err != nil {
 			t.Fatal(err)

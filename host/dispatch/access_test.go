@@ -177,7 +177,7 @@ func TestASlowAnswerHoldsUpOneRun(t *testing.T) {
 func (f *fixture) getCode(kind abi.Kind, namespace, name string) (code int64) {
 	f.t.Helper()
 	called := false
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		called = true
 		_, code = host.Get(ctx, message(abi.EncodeGetCall(&abi.GetCall{Ref: kind.Ref(namespace, name)})))
 	})
@@ -252,7 +252,7 @@ func TestAQuestionDoesNotAliasTheMessageOfTheGuest(t *testing.T) {
 	f.allow(rights.Any)
 	a := &keepingAccess{}
 	f.c.Revision().Access = a
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		text := abi.EncodeGetCall(&abi.GetCall{Ref: gadget.Ref("a", "g")})
 		host.Get(ctx, message(text))
 		clear(text)
@@ -343,7 +343,7 @@ func TestAListNeedsTheRightInEachNamespace(t *testing.T) {
 			a.May(t.Context(), rights.Get, widget, testKey)
 			a.asked = nil
 			got := "denied"
-			f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+			f.read(func(ctx context.Context, host sandbox.HostCalls) {
 				of := someGadgets
 				of.Namespace = c.of
 				if _, code := host.List(ctx, encoded(of)); code >= 0 {

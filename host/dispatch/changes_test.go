@@ -24,7 +24,6 @@ func newChanges(t *testing.T, mode abi.Changes) *fixture {
 	f := newFixture(t)
 	rev := f.c.revision.Load()
 	rev.Controller.Changes, rev.Controller.Finalizer = mode, false
-	rev.Features = []string{abi.FeatureChanges}
 	return f
 }
 
@@ -317,7 +316,7 @@ func TestProgressIsThatOfTheHandledStateInTheAnnotation(t *testing.T) {
 	}
 }
 
-func TestProgressNeedsTheFeature(t *testing.T) {
+func TestProgressNeedsChanges(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Progress: []byte(`1`)})

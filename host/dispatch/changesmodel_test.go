@@ -39,7 +39,7 @@ func (w *world) askForChanges() {
 		cleaned: map[types.UID]bool{}, went: map[types.UID]bool{}, done: map[types.UID]bool{},
 	}
 	rev := w.c.Revision()
-	rev.Controller.Changes, rev.Controller.Gone, rev.Features = abi.ChangesMemory, true, []string{abi.FeatureChanges}
+	rev.Controller.Changes, rev.Controller.Gone = abi.ChangesMemory, true
 }
 
 // called compares a request with what it should have. An object that is gone may have been

@@ -20,7 +20,7 @@ import (
 func TestNothingButMetadataIsKeptOfAnObjectOfWhichThatIsFollowed(t *testing.T) {
 	f := newChanges(t, abi.ChangesMemory)
 	rev := f.c.revision.Load()
-	rev.Controller.For.MetadataOnly, rev.Features = true, append(rev.Features, abi.FeatureSelectors)
+	rev.Controller.For.MetadataOnly = true
 	f.follow()
 	whole := f.put(aWidget)
 	f.store[widget][testKey] = whole.Metadata()

@@ -180,7 +180,6 @@ type Revision struct {
 	Comparison *RevisionComparison // shared by the plugin's controllers; nil: not on probation
 	Controller abi.Controller      // from the manifest
 	Scopes     scope.Controller    // what it follows
-	Features   []string            // of the manifest
 	// MemoVersion states what memos mean: they are kept by a revision that has
 	// the same, and the same Account.
 	MemoVersion string

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/outcome"
 )
 
@@ -12,7 +11,6 @@ import (
 const unheldWidget = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u1","generation":2,"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"x":1}}`
 
 func whileDeleting(r *Revision) {
-	r.Features = []string{abi.FeatureChildren}
 	r.Controller.Finalizer, r.Controller.WhileDeleting, r.Controller.Interval = false, true, 60_000
 }
 

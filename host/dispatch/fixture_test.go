@@ -44,8 +44,9 @@ type reconcileFunc = func(context.Context, sandbox.Call) (sandbox.Return, error)
 // fixture is a controller whose stages are fakes that record what it asks of
 // them.
 type fixture struct {
-	t *testing.T
-	c *Controller
+	managed bool // the children of the plugin
+	t       *testing.T
+	c       *Controller
 
 	log       []string // what the controller asked of its stages, in order
 	store     map[abi.Kind]map[object.Key]*object.Object
@@ -108,7 +109,7 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) follow() {
 	f.t.Helper()
 	rev := f.c.revision.Load()
-	follows, err := scope.OfManifest(&abi.Manifest{Name: "p", Features: rev.Features, Controllers: []abi.Controller{rev.Controller}}, nil)
+	follows, err := scope.OfManifest(&abi.Manifest{Name: "p", Managed: f.managed, Controllers: []abi.Controller{rev.Controller}}, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

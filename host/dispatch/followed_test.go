@@ -39,8 +39,6 @@ func (f *fixture) selecting(s abi.Selector) {
 	f.c.Revision().Controller.Reads = []abi.Followed{{Kind: gadget, Selector: s}}
 }
 
-var everyFeature = abi.Features()[:6] // without managed
-
 func TestWhatIsNotFollowedIsDeniedAndNotMissing(t *testing.T) {
 	f := newFixture(t)
 	logs := logtest.New(hclog.Warn)
@@ -48,7 +46,7 @@ func TestWhatIsNotFollowedIsDeniedAndNotMissing(t *testing.T) {
 	f.selecting(abi.Selector{LabelSelector: "app=x"})
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"in","labels":{"app":"x"}}}`)
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"out","labels":{"app":"y"}}}`)
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		for name, denied := range map[string]bool{"in": false, "out": true, "none": true} {
 			if got := getGadget(ctx, host, name); (got == "-2") != denied || !denied && !strings.Contains(got, `"in"`) {
 				t.Errorf("get %s: %s", name, got)
@@ -73,7 +71,7 @@ func TestWhatIsFollowedAsAWholeIsReadInTheNamespaceOfThePrimary(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.listError = nil
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if getGadget(ctx, host, "a", "spec"); f.edge != `["/spec"]` {
 			t.Errorf("the edge depends on %s", f.edge)
 		}
@@ -88,7 +86,7 @@ func TestNamespacesThatAreNotFollowedAreDenied(t *testing.T) {
 	f.selecting(abi.Selector{Namespaces: []string{"other"}})
 	f.allow(rights.Any)
 	f.listError = nil
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if got := getGadget(ctx, host, "a"); got != "-2" {
 			t.Errorf("get: %s", got)
 		}
@@ -112,7 +110,7 @@ func TestMetadataIsAllThatIsReadOfMetadataOnly(t *testing.T) {
 	f.selecting(abi.Selector{MetadataOnly: true})
 	f.listError = nil
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"a","labels":{"x":"y"}},"spec":{"secret":1}}`)
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if got := getGadget(ctx, host, "a"); got != `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"a","labels":{"x":"y"}}}` {
 			t.Errorf("get: %s", got)
 		}
@@ -136,21 +134,21 @@ func TestMetadataIsAllThatIsReadOfMetadataOnly(t *testing.T) {
 	})
 }
 
-// managing makes the plugin own gadgets with the feature managed.
-func (f *fixture) managing() []string {
+// managing makes the plugin own gadgets as managed children.
+func (f *fixture) managing() {
 	f.put(aWidget)
-	return abi.Features()
+	f.managed = true
 }
 
 func TestAChildWithoutItsLabelIsReadFromTheServer(t *testing.T) {
 	f := newFixture(t)
-	features := f.managing()
+	f.managing()
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"own","labels":{"thole.dev/managed-by":"p"}}}`)
 	unlabelled := `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"other"},"spec":{"a":1}}`
 	f.live = f.put(unlabelled)
 	f.listError = nil
 	f.log = nil
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if got := getGadget(ctx, host, "own"); !strings.Contains(got, "own") {
 			t.Errorf("get: %s", got)
 		}
@@ -190,9 +188,9 @@ func TestAChildWithoutItsLabelIsReadFromTheServer(t *testing.T) {
 
 func TestALiveReadThatFailsIsNotNotFound(t *testing.T) {
 	f := newFixture(t)
-	features := f.managing()
+	f.managing()
 	f.liveError = fmt.Errorf("no response")
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if got := getGadget(ctx, host, "other"); got != fmt.Sprint(abi.CodeUnavailable) {
 			t.Errorf("get: %s", got)
 		}
@@ -201,14 +199,14 @@ func TestALiveReadThatFailsIsNotNotFound(t *testing.T) {
 
 func TestALiveReadThatTheServerForbidsIsDenied(t *testing.T) {
 	f := newFixture(t)
-	features := f.managing()
+	f.managing()
 	logs := logtest.New(hclog.Warn)
 	f.c.Logger = logs.Logger
 	f.liveError = fmt.Errorf("get: %w", &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 		Message: `gadgets "g" is forbidden: User "u" cannot get resource "gadgets" in API group "" in the namespace "ns"`,
 	}})
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if got := getGadget(ctx, host, "other"); got != fmt.Sprint(abi.CodeDenied) {
 			t.Errorf("get: %s", got)
 		}
@@ -248,10 +246,10 @@ func TestAPrimaryOfWhichOnlyMetadataIsKnownHasNoStatus(t *testing.T) {
 // The API server need not be asked for what is followed as a whole where it would be.
 func TestWhatIsFollowedAsAWholeIsNotReadFromTheServer(t *testing.T) {
 	f := newFixture(t)
-	features := f.managing()
+	f.managing()
 	f.c.Revision().Controller.Reads = []abi.Followed{{Kind: gadget, Selector: abi.Selector{Namespaces: []string{"ns"}}}}
 	f.log = nil
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		for i := range maxLiveReads + 1 {
 			if got := getGadget(ctx, host, fmt.Sprint("none", i)); got != "-1" {
 				t.Fatalf("get %d: %s", i, got)
@@ -269,8 +267,8 @@ func TestWhatIsFollowedAsAWholeIsNotReadFromTheServer(t *testing.T) {
 // memory; what does is bounded.
 func TestLiveReadsOfARunAreBoundedByWhatTheyKeep(t *testing.T) {
 	f := newFixture(t)
-	features := f.managing()
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.managing()
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		for i := range 100 {
 			if got := getGadget(ctx, host, fmt.Sprint("none", i)); got != "-1" {
 				t.Fatalf("get %d: %s", i, got)

@@ -260,7 +260,7 @@ func TestARevisionThatDoesNotAskForObjectsThatAreGoneDropsThem(t *testing.T) {
 func TestNothingButMetadataIsGivenOfAnObjectThatIsGone(t *testing.T) {
 	f := newGone(t, false)
 	rev := f.c.revision.Load()
-	rev.Controller.For.MetadataOnly, rev.Features = true, append(rev.Features, abi.FeatureSelectors)
+	rev.Controller.For.MetadataOnly = true
 	f.follow()
 	whole := f.put(aWidget)
 	f.store[widget][testKey] = whole.Metadata()

@@ -21,7 +21,7 @@ func newGrouped(t *testing.T, groups ...string) *fixture {
 	f.groups = map[string]*effect.Failure{}
 	f.put(aWidget)
 	f.swap(func(r *Revision) {
-		r.Features = []string{abi.FeatureChildren, abi.FeatureChanges}
+		r.Controller.Changes = abi.ChangesMemory
 		r.Controller.Conditions = abi.Conditions{Owned: []string{"PodsFailed"}, NegativePolarity: []string{"PodsFailed"}}
 	})
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {

@@ -44,7 +44,7 @@ const someEntries = `{"metadata":{"namespace":"ns","name":"g","uid":"1","resourc
 func TestIndexGetReturnsWhatHasTheKey(t *testing.T) {
 	f := newFixture(t)
 	f.indexing(abi.Selector{}, someEntries)
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if got := lookUp(ctx, host, abi.IndexGetCall{Index: "by-site", Key: "shop"}); got != `{"items":[{"namespace":"ns","name":"g","value":{"port":80}}]}` {
 			t.Errorf("got %s", got)
 		}
@@ -68,7 +68,7 @@ func TestIndexGetReturnsWhatHasTheKey(t *testing.T) {
 func TestIndexGetIsDeniedOutsideOfWhatMayBeListed(t *testing.T) {
 	f := newFixture(t)
 	f.indexing(abi.Selector{}, someEntries)
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		for name, c := range map[string]struct {
 			call abi.IndexGetCall
 			want string
@@ -89,7 +89,7 @@ func TestIndexGetStaysInTheNamespacesThatAreFollowed(t *testing.T) {
 	f := newFixture(t)
 	f.indexing(abi.Selector{Namespaces: []string{"ns", "b"}}, someEntries)
 	f.allow("*")
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		lookUp(ctx, host, abi.IndexGetCall{Index: "by-site", Key: "shop"})
 		if !slices.Equal(f.reading.Namespaces, []string{"b", "ns"}) {
 			t.Errorf("read %+v", f.reading)
@@ -102,7 +102,7 @@ func TestIndexGetNeedsTheRightToList(t *testing.T) {
 		f := newFixture(t)
 		f.indexing(abi.Selector{}, someEntries)
 		f.as("get Widget", right)
-		f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+		f.read(func(ctx context.Context, host sandbox.HostCalls) {
 			if got := lookUp(ctx, host, abi.IndexGetCall{Index: "by-site", Key: "other"}); got != want {
 				t.Errorf("%s: %s", right, got)
 			}

@@ -25,7 +25,6 @@ func (r *run) decide(failure *effect.Failure) {
 		Groups:     r.failedGroups(),
 		Tries:      r.state.tries,
 		Controller: &r.revision.Controller,
-		Features:   r.revision.Features,
 		Object: outcome.Object{
 			Generation: r.given.Generation,
 			Conditions: outcome.ReadConditions(r.given.Raw),

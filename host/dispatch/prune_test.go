@@ -12,7 +12,7 @@ func TestOnlyARunThatSucceedsPrunes(t *testing.T) {
 	for code, want := range map[abi.Code]bool{abi.CodeOK: true, abi.CodeRetry: false, abi.CodeStalled: false, abi.CodeWaiting: false} {
 		f := newFixture(t)
 		f.put(aWidget)
-		f.swap(func(r *Revision) { r.Features = []string{abi.FeaturePrune} })
+		f.swap(func(r *Revision) { r.Controller.Prune = true })
 		f.ends(code, abi.Result{Result: abi.OutcomeSuccess, Prune: true})
 		f.run(abi.ReasonPrimary)
 		if slices.Contains(f.log, "prune") != want {

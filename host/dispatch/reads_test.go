@@ -62,8 +62,7 @@ func readText(r sandbox.Reply) (text []byte) {
 }
 
 // read makes a run that reads with the guest of the fixture.
-func (f *fixture) read(features []string, reads func(ctx context.Context, host sandbox.HostCalls)) {
-	f.c.Revision().Features = features
+func (f *fixture) read(reads func(ctx context.Context, host sandbox.HostCalls)) {
 	f.follow()
 	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
 		reads(ctx, call.Host)
@@ -92,7 +91,7 @@ func TestTheReplyToAListIsAListReply(t *testing.T) {
 		if n > 0 {
 			f.list.More, whole.Continue, parts.Continue = true, "1", "2"
 		}
-		f.read([]string{abi.FeatureFields}, func(ctx context.Context, host sandbox.HostCalls) {
+		f.read(func(ctx context.Context, host sandbox.HostCalls) {
 			call := someGadgets
 			for _, want := range []abi.ListReply{whole, parts} {
 				reply, code := host.List(ctx, encoded(call))
@@ -109,7 +108,7 @@ func TestAPartOfAnObjectIsRead(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g","labels":{}},"spec":{"a":1,"b":1}}`)
-	f.read([]string{abi.FeatureFields}, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		call := &abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}, Fields: []string{"/spec/b"}}
 		reply, code := host.Get(ctx, message(abi.EncodeGetCall(call)))
 		if want := `{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"},"spec":{"b":1}}`; code < 0 || string(readText(reply)) != want {
@@ -125,11 +124,10 @@ func TestAListIsContinuedWhereItEnded(t *testing.T) {
 	f.listError = nil
 	f.list = cache.List{Items: []*object.Object{f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"}}`)}, More: true}
 	f.list.Bytes = len(f.list.Items[0].Raw)
-	features := []string{abi.FeatureFields}
 	first := someGadgets
 	first.Limit = 1
 	next := first
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		reply, _ := host.List(ctx, encoded(first))
 		decoded, err := abi.DecodeListReply(readText(reply))
 		if err != nil || decoded.Continue == "" {
@@ -152,7 +150,7 @@ func TestAListIsContinuedWhereItEnded(t *testing.T) {
 			}
 		}
 	})
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		if _, code := host.List(ctx, encoded(next)); code != abi.CodeInvalid {
 			t.Errorf("in another run: code %d", code)
 		}
@@ -167,8 +165,7 @@ func TestAListOfOwnedObjectsIsOfThePrimary(t *testing.T) {
 	f.list.Bytes = len(f.list.Items[0].Raw)
 	owned := someGadgets
 	owned.OwnedBy, owned.Limit = abi.OwnedBySelf, 1
-	features := []string{abi.FeatureFields, abi.FeatureChildren}
-	f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		reply, code := host.List(ctx, encoded(owned))
 		if code < 0 || f.reading.Controller != "u1" {
 			t.Fatalf("code %d, of controller %q", code, f.reading.Controller)
@@ -191,37 +188,25 @@ func TestAListOfOwnedObjectsIsOfThePrimary(t *testing.T) {
 		}
 	})
 	owned.OwnedBy = abi.OwnedBySelf
-	f.read([]string{abi.FeatureFields}, func(ctx context.Context, host sandbox.HostCalls) {
-		if _, code := host.List(ctx, encoded(owned)); code != abi.CodeInvalid {
-			t.Errorf("without the feature: code %d", code)
-		}
-	})
 	nobody := &guestCall{c: f.c, revision: f.c.Revision(), given: &object.Object{Kind: widget}, reads: testReads{f}} // as that of a scan
-	nobody.revision.Features = features
 	if _, code := nobody.List(t.Context(), encoded(owned)); code != abi.CodeInvalid {
 		t.Errorf("of nobody: code %d", code)
 	}
 }
 
-func TestReadsOfFeaturesThatTheManifestDoesNotNameAreInvalid(t *testing.T) {
+func TestAListByAFieldNeedsItsIndex(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.listError = nil
 	f.c.Revision().Controller.Indexes = []abi.Index{{Name: "byA", Kind: gadget, Field: "spec.a"}}
-	part, one, by, other := someGadgets, someGadgets, someGadgets, someGadgets
-	part.Fields, one.Limit, by.FieldSelector, other.FieldSelector = []string{"/spec"}, 1, "spec.a=x", "spec.b=x"
-	for _, c := range []struct {
-		call  abi.ListCall
-		valid []string // features
-	}{{part, []string{abi.FeatureFields}}, {one, []string{abi.FeatureFields}}, {by, []string{abi.FeatureIndexes}}, {other, nil}} {
-		for _, features := range [][]string{nil, {abi.FeatureFields}, {abi.FeatureIndexes}} {
-			f.read(features, func(ctx context.Context, host sandbox.HostCalls) {
-				_, code := host.List(ctx, encoded(c.call))
-				if valid := c.valid != nil && slices.Equal(c.valid, features); valid != (code >= 0) || !valid && code != abi.CodeInvalid {
-					t.Errorf("%+v with %v: code %d", c.call, features, code)
-				}
-			})
-		}
+	for selector, valid := range map[string]bool{"spec.a=x": true, "spec.b=x": false} {
+		call := someGadgets
+		call.FieldSelector = selector
+		f.read(func(ctx context.Context, host sandbox.HostCalls) {
+			if _, code := host.List(ctx, encoded(call)); valid != (code >= 0) || !valid && code != abi.CodeInvalid {
+				t.Errorf("%s: code %d", selector, code)
+			}
+		})
 	}
 }
 

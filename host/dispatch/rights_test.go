@@ -24,7 +24,7 @@ func (f *fixture) allows(verbs string, namespaces ...string) {
 func (f *fixture) readsIn(namespace string) (get, list string) {
 	f.t.Helper()
 	get, list = "allowed", "denied"
-	f.read(everyFeature, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		call := &abi.GetCall{Ref: gadget.Ref(namespace, "none")}
 		if _, code := host.Get(ctx, message(abi.EncodeGetCall(call))); code == abi.CodeDenied {
 			get = "denied"
@@ -93,7 +93,7 @@ func TestSecretsAreReadByAnEntry(t *testing.T) {
 	f.put(aWidget)
 	f.c.Revision().Controller.Reads = abi.AllOf(abi.Kind{APIVersion: "v1", Kind: "Secret"})
 	get := func(namespace string) (code int64) {
-		f.read(nil, func(ctx context.Context, host sandbox.HostCalls) {
+		f.read(func(ctx context.Context, host sandbox.HostCalls) {
 			_, code = host.Get(ctx, message(abi.EncodeGetCall(&abi.GetCall{Ref: abi.Ref{APIVersion: "v1", Kind: "Secret", Namespace: namespace, Name: "s"}})))
 		})
 		return code
@@ -118,7 +118,7 @@ func TestNamespaceOfADeniedReadIsLoggedInPart(t *testing.T) {
 	logs := logtest.New(hclog.Warn)
 	f.c.Logger = logs.Logger
 	f.put(aWidget)
-	f.read(nil, func(ctx context.Context, host sandbox.HostCalls) {
+	f.read(func(ctx context.Context, host sandbox.HostCalls) {
 		host.Get(ctx, message(abi.EncodeGetCall(&abi.GetCall{Ref: gadget.Ref(strings.Repeat("x", 1<<20), "g")})))
 	})
 	if line := logs.Next(t); len(fmt.Sprint(line)) > 1000 {

@@ -18,7 +18,6 @@ import (
 // newSignalled returns a fixture with one object.
 func newSignalled(t *testing.T) *fixture {
 	f := newFixture(t)
-	f.c.revision.Load().Features = []string{abi.FeatureIndexes}
 	f.follow()
 	f.put(aWidget)
 	return f

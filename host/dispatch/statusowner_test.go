@@ -14,7 +14,7 @@ func TestOfAStatusOfTheGuestOnlyItsPatchIsWritten(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.swap(func(r *Revision) {
-		r.Features, r.Controller.StatusOwner = []string{abi.FeatureChildren}, abi.StatusOwnerGuest
+		r.Controller.StatusOwner = abi.StatusOwnerGuest
 	})
 	returning := func(result *abi.Result) {
 		f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) { return returns(result) }
@@ -33,7 +33,7 @@ func TestARefusedStatusOfTheGuestIsToldByAnEvent(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.swap(func(r *Revision) {
-		r.Features, r.Controller.StatusOwner = []string{abi.FeatureChildren}, abi.StatusOwnerGuest
+		r.Controller.StatusOwner = abi.StatusOwnerGuest
 	})
 	f.fail["status"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: "status", Class: abi.ClassRetry, Reason: "Invalid", Message: "status.replicas"}}
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {

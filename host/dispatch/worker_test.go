@@ -191,13 +191,11 @@ func TestADeletingObjectWithoutOurFinalizerIsNotReconciled(t *testing.T) {
 	}
 }
 
-// Retry of the manifest and the plugin's features decide when a failed run is
-// repeated; the codec, the decision and the queue must agree.
+// Retry of the manifest decides when a failed run is repeated; the codec, the decision and the queue must agree.
 func TestTheControllersRetryDecidesTheNextRun(t *testing.T) {
 	f := newFixture(t)
 	f.put(aWidget)
 	f.swap(func(r *Revision) {
-		r.Features = []string{abi.FeatureRetry}
 		r.Controller.Retry = abi.Retry{Initial: 3_600_000, Attempts: 3}
 	})
 	fails := func(failure abi.Failure) {

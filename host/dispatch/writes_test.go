@@ -84,7 +84,6 @@ func TestARunThatHitsALimitOfBytesIsTold(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			f := newFixture(t)
 			f.put(aWidget)
-			f.c.revision.Load().Features = []string{abi.FeatureRetry}
 			f.c.revision.Load().Controller.Retry = abi.Retry{Attempts: 2, Then: abi.ThenStalled}
 			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 				return returns(&abi.Result{Status: []byte(`{"n":1}`), Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}}})

@@ -69,7 +69,7 @@ func (w *world) expectChild(t Target, name, data string) {
 }
 
 func TestAdoptionsReadThePrimaryOnce(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	target := w.owner(list(configMap), nil)
 	for _, name := range []string{"a", "b", "c"} {
 		w.create(configMap, fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
@@ -99,7 +99,7 @@ func TestAdoptionsReadThePrimaryOnce(t *testing.T) {
 func TestAReleasedObjectKeepsWhatWasAppliedAndIsAppliedAgainAfterItsAdoption(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stale %v", stale), func(t *testing.T) {
-			w := newCluster(t, children)
+			w := newCluster(t)
 			see := func() {
 				if !stale {
 					w.seen(configMap, "c")
@@ -143,14 +143,14 @@ func TestAReleasedObjectKeepsWhatWasAppliedAndIsAppliedAgainAfterItsAdoption(t *
 
 // The reply was lost, and the cache is behind: nothing is changed again.
 func TestAnAdoptionAndAReleaseWithoutAReplyAreNotRepeated(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	target := w.owner(list(configMap), nil)
 	w.create(configMap, `{"metadata":{"name":"c"},"data":{"k":"v"}}`)
 	for _, in := range []*abi.Result{adopting("c"), releasing("c")} {
 		w.seen(configMap, "c")
 		w.intents(target, in)
 		before := w.live(configMap, "c")
-		w.start(children)
+		w.start()
 		if report := w.intents(target, in); len(report.Writes) != 0 || w.live(configMap, "c").ResourceVersion != before.ResourceVersion {
 			t.Errorf("wrote %+v", report.Writes)
 		}
@@ -183,7 +183,7 @@ func TestAnObjectThatChangesDuringItsAdoptionIsJudgedAgain(t *testing.T) {
 		}, reasonSuperseded, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, children)
+			w := newCluster(t)
 			target, other := w.owner(list(configMap), nil), w.create(widget, `{"metadata":{"name":"other"}}`)
 			w.create(configMap, `{"metadata":{"name":"c"}}`)
 			w.seen(configMap, "c")
@@ -215,7 +215,7 @@ func TestAnObjectThatChangesDuringItsAdoptionIsJudgedAgain(t *testing.T) {
 
 func TestAnObjectThatAlwaysChangesIsNotAdopted(t *testing.T) {
 	for _, in := range []*abi.Result{adopting("c"), adopt(apply(configObject, "v"))} {
-		w := newCluster(t, children)
+		w := newCluster(t)
 		target := w.owner(list(configMap), nil)
 		w.create(configMap, `{"metadata":{"name":"c"}}`)
 		w.seen(configMap, "c")
@@ -246,7 +246,7 @@ func TestNothingIsAdoptedForAPrimaryThatIsGoing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, children)
+			w := newCluster(t)
 			target := w.owner(list(configMap), nil)
 			before := w.create(configMap, `{"metadata":{"name":"c"}}`)
 			w.seen(configMap, "c")
@@ -264,7 +264,7 @@ func TestNothingIsAdoptedForAPrimaryThatIsGoing(t *testing.T) {
 }
 
 func TestOnlyTheObjectWithTheUIDIsAdoptedAndReleased(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	target := w.owner(list(configMap), nil)
 	o := w.create(configMap, `{"metadata":{"name":"c"}}`)
 	for _, seen := range []bool{false, true} {
@@ -291,7 +291,7 @@ func TestOnlyTheObjectWithTheUIDIsAdoptedAndReleased(t *testing.T) {
 
 // A conflict of fields adopts nothing, also if the reference to the primary is one of them.
 func TestAnExplicitReferenceIsChangedOnlyWithTheFields(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	target := w.owner(list(configMap), nil)
 	w.create(configMap, fmt.Sprintf(`{"metadata":{"name":"c","ownerReferences":[%s]},"data":{"k":"theirs"}}`, reference(target.Object, `,"controller":false,"blockOwnerDeletion":false`)))
 	before := w.seen(configMap, "c")
@@ -310,16 +310,8 @@ func TestAnExplicitReferenceIsChangedOnlyWithTheFields(t *testing.T) {
 	w.expectSent()
 }
 
-// Without the feature the intent creates the object, as it always has.
-func TestAdoptionAloneNeedsTheFeature(t *testing.T) {
-	w := newCluster(t)
-	target := w.owner(list(configMap), nil)
-	w.intents(target, adopting("c"))
-	w.expectChild(target, "c", "")
-}
-
 func TestAnOwnerOfAnOwnerOfThePrimaryIsNotAdopted(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	top := w.create(configMap, `{"metadata":{"name":"top"}}`)
 	w.seen(configMap, "top")
 	middle := w.create(widget, `{"metadata":{"name":"middle","ownerReferences":[`+reference(top, "")+`]}}`)
@@ -337,7 +329,7 @@ func TestAnOwnerOfAnOwnerOfThePrimaryIsNotAdopted(t *testing.T) {
 // Three objects are to adopt each other, by runs that began before any of them had an owner, one
 // after the other and at once.
 func TestObjectsDoNotComeToOwnEachOther(t *testing.T) {
-	w := newCluster(t, children, func(c *Config) { c.AdoptsPrimaries = true })
+	w := newCluster(t, func(c *Config) { c.AdoptsPrimaries = true })
 	const n = 3
 	for _, atOnce := range []bool{false, true} {
 		var targets [n]Target
@@ -376,7 +368,7 @@ func TestObjectsDoNotComeToOwnEachOther(t *testing.T) {
 }
 
 func TestAdoptionWaitsForAnotherOneAndAnApplyToAChildDoesNot(t *testing.T) {
-	w := newCluster(t, children, func(c *Config) { c.AdoptsPrimaries = true })
+	w := newCluster(t, func(c *Config) { c.AdoptsPrimaries = true })
 	target := w.owner(list(configMap), nil)
 	w.create(configMap, `{"metadata":{"name":"c"}}`)
 	w.seen(configMap, "c")
@@ -412,7 +404,7 @@ func TestAnObjectIsNotAppliedWithAnOwnerThatItOwns(t *testing.T) {
 }
 
 func TestOnlyWhatThePrimaryCanControlIsAdoptedAloneAndReleased(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	target := w.owner(list(configMap), list(secret))
 	w.wire.take()
 	twice := releasing("c", "c")
@@ -441,7 +433,7 @@ func TestOnlyWhatThePrimaryCanControlIsAdoptedAloneAndReleased(t *testing.T) {
 			w.expectSent()
 		})
 	}
-	w.start(children, func(c *Config) { c.Allow = nil }) // Secrets need an entry
+	w.start(func(c *Config) { c.Allow = nil }) // Secrets need an entry
 	target.Controller = controller(list(secret), nil)
 	w.fails(target, adopt(apply(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)), reasonNotAllowed)
 	w.fails(target, &abi.Result{Release: []abi.Ref{secret.Kind.Ref("", "s")}}, reasonNotAllowed)
@@ -449,7 +441,7 @@ func TestOnlyWhatThePrimaryCanControlIsAdoptedAloneAndReleased(t *testing.T) {
 }
 
 func TestADryRunAdoptsAndReleasesNothing(t *testing.T) {
-	w := newCluster(t, children, func(c *Config) { c.DryRun = true })
+	w := newCluster(t, func(c *Config) { c.DryRun = true })
 	target := w.owner(list(configMap), nil)
 	w.create(configMap, `{"metadata":{"name":"free"}}`)
 	w.create(configMap, fmt.Sprintf(`{"metadata":{"name":"ours","ownerReferences":[%s]}}`, reference(target.Object, controls)))
@@ -475,7 +467,7 @@ func TestADryRunAdoptsAndReleasesNothing(t *testing.T) {
 }
 
 func TestAdoptionsKeepTheLimitOfWrites(t *testing.T) {
-	w := newCluster(t, children, func(c *Config) { c.QPS, c.Burst = 1, 2 })
+	w := newCluster(t, func(c *Config) { c.QPS, c.Burst = 1, 2 })
 	target := w.owner(list(configMap), nil)
 	names := []string{"a", "b", "c", "d", "e"}
 	for _, name := range names {
@@ -505,13 +497,13 @@ func TestAdoptionsKeepTheLimitOfWrites(t *testing.T) {
 
 func TestAReleaseIsSentAtTheLimitOfStoredBytes(t *testing.T) {
 	var w *world
-	w = newCluster(t, children, bounded(&w, 20_000, 0))
+	w = newCluster(t, bounded(&w, 20_000, 0))
 	target := w.owner(list(configMap), nil)
 	w.intents(target, apply(configObject, text(15_000)))
 	w.seen(configMap, "c")
 	w.create(configMap, `{"metadata":{"name":"free"}}`)
 	w.seen(configMap, "free")
-	w.start(children, bounded(&w, 10_000, 0))
+	w.start(bounded(&w, 10_000, 0))
 	w.now = w.now.Add(time.Minute)
 	w.fails(target, adopting("free"), reasonStoredLimit)
 	w.intents(target, releasing("c"))
@@ -528,7 +520,7 @@ func TestAReleaseIsSentAtTheLimitOfStoredBytes(t *testing.T) {
 func TestTheLabelComesWithAnAdoptionAndGoesWithARelease(t *testing.T) {
 	for _, metadataOnly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("metadata only %v", metadataOnly), func(t *testing.T) {
-			w := newCluster(t, children, managed)
+			w := newCluster(t, managed)
 			w.store.metadata = map[abi.Kind]bool{configMap.Kind: metadataOnly}
 			target := w.owner(list(configMap), nil)
 			w.create(configMap, `{"metadata":{"name":"c","labels":{"a":"b"}},"data":{"k":"v"}}`)
@@ -573,7 +565,7 @@ func TestTheLabelComesWithAnAdoptionAndGoesWithARelease(t *testing.T) {
 }
 
 func TestWhatWasAdoptedIsLabelledWhenThePluginBecomesManaged(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	target := w.owner(list(configMap), nil)
 	for _, name := range []string{"adopted", "released", "theirs"} {
 		w.create(configMap, fmt.Sprintf(`{"metadata":{"name":%q},"data":{"k":"v"}}`, name))

@@ -12,8 +12,6 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-func children(c *Config) { c.Children = true }
-
 // adoption is a primary and an object in one of the states of [tck.AdoptionRules].
 type adoption struct {
 	*world
@@ -201,7 +199,7 @@ func (a *adoption) expectTheRest(rule tck.AdoptionRule, before *object.Object) {
 func TestAdoptionAndReleaseAreAsSpecified(t *testing.T) {
 	made := map[string]bool{}
 	for _, behind := range []bool{false, true} {
-		w := newCluster(t, children)
+		w := newCluster(t)
 		for i, rule := range tck.AdoptionRules() {
 			t.Run(fmt.Sprintf("%s/%s/behind %v", rule.State, rule.Intent, behind), func(t *testing.T) {
 				made[rule.State] = true

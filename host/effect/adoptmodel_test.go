@@ -58,7 +58,7 @@ func (m *ownersModel) wants(intent string, o *object.Object) string {
 // Whatever the cache shows, the references of others keep their bytes, and an object of another
 // controller is not changed. If it shows the object, the table says what happens.
 func TestRandomOwnersAreAdoptedAndReleasedAsSpecified(t *testing.T) {
-	w := newCluster(t, children)
+	w := newCluster(t)
 	for seed := range uint64(6) {
 		m := &ownersModel{Rand: rand.New(rand.NewPCG(seed, 0)), adoption: &adoption{world: w, name: fmt.Sprint("m", seed), of: configMap}}
 		m.target = Target{Controller: controller(list(configMap), nil), Object: w.create(widget, fmt.Sprintf(`{"metadata":{"name":%q}}`, m.name))}

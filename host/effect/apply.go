@@ -272,7 +272,7 @@ func (s *session) request(a plannedApply, have *object.Object, version string) (
 }
 
 // writeLabels writes the labels of the host. They are not part of the digest, so
-// that nothing has to be applied again only because a feature is new to the plugin.
+// that nothing has to be applied again only because the manifest of the plugin has changed.
 func (s *session) writeLabels(w *rawjson.Writer, a plannedApply) {
 	if !a.managed && a.appliedBy == "" {
 		return
@@ -357,7 +357,7 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	if err != nil {
 		return a, i.ref, invalid("the object of the intent: %v", err)
 	}
-	a.adopt, a.create, a.replace, a.alone = wanted.Adopt, wanted.Create, wanted.Replace, wanted.Adopt && s.Children && !i.hasFields()
+	a.adopt, a.create, a.replace, a.alone = wanted.Adopt, wanted.Create, wanted.Replace, wanted.Adopt && !i.hasFields()
 	if !a.alone {
 		i.ref.UID = "" // the guest may have read it
 	}

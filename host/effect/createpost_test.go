@@ -153,7 +153,6 @@ func TestWhatWasAdoptedWasNotCreated(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		w := newCluster(t)
 		target := remembering(w.owner(list(configMap), nil))
-		w.Children = true
 		in := creating(apply(configObject, "v"))
 		taken := func() {
 			t.Helper()
@@ -303,15 +302,15 @@ func TestWhatWasCreatedIsHandedOver(t *testing.T) {
 }
 
 func TestWhatWasCreatedIsPruned(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	create := func() {
 		w.intents(target, creating(&abi.Result{Apply: naming("a", "b").Apply}))
 		w.seen(configMap, "a")
 		w.seen(configMap, "b")
 	}
 	create()
-	w.start(pruning)
+	w.start()
 	w.intents(target, naming("a")) // an apply keeps the label
 	w.seen(configMap, "a")
 	w.seen(configMap, "b")

@@ -171,11 +171,6 @@ type Config struct {
 	Namespaces []string
 	// Managed labels what the plugin owns [abi.LabelManagedBy].
 	Managed bool
-	// Prunes labels what the plugin creates [abi.LabelAppliedBy].
-	Prunes bool
-	// Children is set if the plugin has the feature [abi.FeatureChildren]: an apply with adopt
-	// and without fields adopts the object, and does not create it.
-	Children bool
 
 	// AdoptsPrimaries is set if a controller of the plugin owns a kind that one of them is for. Two
 	// adoptions at once could make objects own each other: they are made one after the other.

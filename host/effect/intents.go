@@ -60,9 +60,6 @@ func (p *Performer) PerformIntents(ctx context.Context, t Target, result *abi.Re
 
 // plan checks every intent.
 func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
-	if result.Prune && len(s.target.Controller.Owns) == 0 {
-		return failed(abi.VerbDelete, s.target.Object.Ref(), invalid("prune: the controller owns nothing: list the kinds in Owns of the controller, or leave prune out"))
-	}
 	for _, ref := range result.Release {
 		at, err := s.planDisown(ctx, ref)
 		if err != nil {

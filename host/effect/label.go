@@ -23,7 +23,7 @@ import (
 )
 
 // This file labels the objects that a plugin has owned since before it was managed
-// ([abi.FeatureManaged]).
+// ([abi.Manifest.Managed]).
 
 const (
 	// labelPage is how many objects are listed at once, which bounds the memory.

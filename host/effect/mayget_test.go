@@ -42,7 +42,6 @@ func TestAWriteTellsNothingOfAnObjectThatTheAccountMayNotGet(t *testing.T) {
 			}
 			records := w.Performer
 			w.start(func(c *Config) {
-				c.Children = true
 				c.Account = rights.Account{Namespace: w.ns, Name: "plugin"}
 				c.MayGet = func(context.Context, object.Resource, object.Key) bool { return false }
 			})

@@ -456,8 +456,8 @@ func TestCreateWithoutTheAnnotationAfterAnotherObject(t *testing.T) {
 
 // The cache is behind, and has not kept which fields are whose.
 func TestTheLabelOfPruningStaysWhileTheCacheIsBehind(t *testing.T) {
-	w := newCluster(t, pruning)
-	annotated := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	annotated := pruning(w.owner(list(configMap), nil))
 	for _, target := range []Target{annotated, remembering(annotated)} {
 		w.intents(target, apply(configObject, "v"))
 		w.store.put(parse(t, string(w.live(configMap, "c").Raw)))

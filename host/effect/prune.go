@@ -21,7 +21,7 @@ import (
 // not get it. A creation sets it, and a later apply keeps it if the controller has set it: anybody can write
 // the label, but who has applied it, managedFields say. What was adopted never has it so.
 func (s *session) appliedBy(ctx context.Context, a plannedApply, have *object.Object, creates bool) (string, error) {
-	if !s.Prunes || !a.owned {
+	if !s.target.Controller.Prune || !a.owned {
 		return "", nil
 	}
 	value := abi.AppliedBy(s.Plugin, s.target.Controller.Name)

@@ -10,7 +10,13 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-func pruning(c *Config) { c.Prunes = true }
+// pruning returns the target for a controller that prunes.
+func pruning(t Target) Target {
+	c := *t.Controller
+	c.Prune = true
+	t.Controller = &c
+	return t
+}
 
 // naming returns a result that names ConfigMaps, and prunes the others.
 func naming(names ...string) *abi.Result {
@@ -22,15 +28,15 @@ func naming(names ...string) *abi.Result {
 }
 
 func TestWhatIsNotNamedAnyMoreIsPruned(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("a", "b", "c"))
 	for _, name := range []string{"a", "b", "c"} {
 		if o := w.seen(configMap, name); o.Labels[abi.LabelAppliedBy] != "demo.main" {
 			t.Errorf("%s has the labels %v", name, o.Labels)
 		}
 	}
-	w.start(pruning) // survives a restart
+	w.start() // survives a restart
 	w.wire.take()
 	report := w.intents(target, naming("b"))
 	path := "/api/v1/namespaces/" + w.ns + "/configmaps/"
@@ -51,8 +57,8 @@ func TestWhatIsNotNamedAnyMoreIsPruned(t *testing.T) {
 }
 
 func TestResultWithoutPruneDeletesNothing(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("a"))
 	w.seen(configMap, "a")
 	w.intents(target, &abi.Result{})
@@ -86,8 +92,8 @@ func TestNothingForeignIsPruned(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, pruning)
-			target := w.owner(list(configMap), nil)
+			w := newCluster(t)
+			target := pruning(w.owner(list(configMap), nil))
 			w.intents(target, naming("c"))
 			w.seen(configMap, "c")
 			c.change(w, target)
@@ -103,8 +109,8 @@ func TestNothingForeignIsPruned(t *testing.T) {
 }
 
 func TestAdoptedObjectIsNotPruned(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.create(configMap, `{"metadata":{"name":"theirs"}}`)
 	w.seen(configMap, "theirs")
 	in := naming("theirs")
@@ -121,8 +127,8 @@ func TestAdoptedObjectIsNotPruned(t *testing.T) {
 }
 
 func TestReleasedObjectIsNotPrunedOnceItIsAdoptedAgain(t *testing.T) {
-	w := newCluster(t, pruning, children)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("c"))
 	w.seen(configMap, "c")
 	w.intents(target, &abi.Result{Release: []abi.Ref{configMap.Kind.Ref("", "c")}, Prune: true})
@@ -140,8 +146,8 @@ func TestReleasedObjectIsNotPrunedOnceItIsAdoptedAgain(t *testing.T) {
 }
 
 func TestPruneIsRefused(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("c"))
 	w.seen(configMap, "c")
 	for name, c := range map[string]struct {
@@ -149,7 +155,6 @@ func TestPruneIsRefused(t *testing.T) {
 		class   abi.Class
 		message string
 	}{
-		"without owns":             {func(t *Target) { t.Controller = controller(nil, list(configMap)) }, abi.ClassABI, "the controller owns nothing: list the kinds in Owns of the controller"},
 		"before the cache has all": {func(*Target) { w.store.unsynced = map[abi.Kind]bool{configMap.Kind: true} }, abi.ClassRetry, "does not see all objects of the kind yet"},
 		"in another namespace":     {func(*Target) { w.Namespaces = []string{"elsewhere"} }, abi.ClassDenied, "is not one of the policy namespaces"},
 	} {
@@ -176,8 +181,8 @@ func TestPruneIsRefused(t *testing.T) {
 }
 
 func TestNothingIsPrunedAfterAGroupHasFailed(t *testing.T) {
-	w := newCluster(t, pruning, children)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("old"))
 	w.seen(configMap, "old")
 	w.create(configMap, `{"metadata":{"name":"theirs"}}`)
@@ -191,8 +196,8 @@ func TestNothingIsPrunedAfterAGroupHasFailed(t *testing.T) {
 }
 
 func TestNothingIsPrunedWhileOthersHoldAPrimaryThatIsDeleted(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	target.Controller.WhileDeleting = true
 	w.intents(target, naming("c"))
 	w.seen(configMap, "c")
@@ -206,11 +211,11 @@ func TestNothingIsPrunedWhileOthersHoldAPrimaryThatIsDeleted(t *testing.T) {
 }
 
 func TestDryRunPrunesNothing(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("c"))
 	w.seen(configMap, "c")
-	w.start(pruning, func(c *Config) { c.DryRun = true })
+	w.start(func(c *Config) { c.DryRun = true })
 	w.intents(target, naming())
 	if w.live(configMap, "c") == nil || !strings.Contains(fmt.Sprint(w.logs.All()), "dry run: would prune") {
 		t.Error("a dry run has pruned, or has not told that it would")
@@ -218,8 +223,8 @@ func TestDryRunPrunesNothing(t *testing.T) {
 }
 
 func TestLastCreatedIsPrunedFirst(t *testing.T) {
-	w := newCluster(t, pruning)
-	target := w.owner(list(configMap), nil)
+	w := newCluster(t)
+	target := pruning(w.owner(list(configMap), nil))
 	w.intents(target, naming("z", "a"))
 	for i, name := range []string{"z", "a"} { // as if some time had passed
 		o := *w.seen(configMap, name)

@@ -32,16 +32,16 @@ var modelNames = []string{"a", "b", "c", "d"}
 // and wherever the host ends: a controller deletes nothing but what it has created for the primary itself and
 // does not name. And if nothing is in its way, all of that.
 func TestPruningDeletesWhatWasCreatedForThePrimaryAndNothingElse(t *testing.T) {
-	w := newCluster(t, pruning)
-	other := controller(list(configMap), nil)
-	other.Name = "other"
+	w := newCluster(t)
+	main, other := controller(list(configMap), nil), controller(list(configMap), nil)
+	main.Prune, other.Prune, other.Name = true, true, "other"
 	for _, name := range []string{"p", "q"} {
 		w.create(widget, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"size":1}}`, name))
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		w.start(pruning)
+		w.start()
 		m := pruneModel{
-			world: w, t: rt, controllers: []*abi.Controller{controller(list(configMap), nil), other}, primaries: []string{"p", "q"},
+			world: w, t: rt, controllers: []*abi.Controller{main, other}, primaries: []string{"p", "q"},
 			creators: map[types.UID]string{}, disguised: map[types.UID]bool{},
 		}
 		for _, name := range modelNames {
@@ -76,7 +76,7 @@ func (m *pruneModel) step() {
 			m.disguised[o.UID] = true
 		}
 	case "restart":
-		m.start(pruning)
+		m.start()
 	case "see":
 		m.see(name)
 	case "recreate":
@@ -134,7 +134,7 @@ func (m *pruneModel) run() {
 	failure := m.perform(ctx, target, in, me)
 	m.wire.loses = nil
 	if fault == "crash" {
-		m.start(pruning)
+		m.start()
 	}
 	for _, r := range m.wire.take() {
 		if r.method == "DELETE" {

@@ -33,7 +33,6 @@ func lateIntents(r object.Resource, name string, result func() *abi.Result) late
 func lateAdoption(result func() *abi.Result) late {
 	c := lateIntents(configMap, "c", result)
 	c.before = func(w *world, _ *Target) {
-		w.Children = true
 		w.create(configMap, `{"metadata":{"name":"c"}}`)
 	}
 	return c

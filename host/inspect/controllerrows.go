@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		finalizer = "none: runs while others hold an object that is being deleted"
 	}
 	var owned []string
-	if slices.Contains(m.Features, abi.FeatureManaged) {
+	if m.Managed {
 		owned = append(owned, "managed by the plugin")
 	}
 	if c.Applied == abi.AppliedMemory {

@@ -133,11 +133,11 @@ func TestRightsAreNeededWhereTheKindIsFollowed(t *testing.T) {
 
 func TestManagedChildrenNeedReads(t *testing.T) {
 	c := abi.Controller{For: widget.All(), Owns: abi.AllOf(pod)}
-	for feature, want := range map[string]bool{abi.FeatureManaged: true, abi.FeatureWatches: false} {
-		all := fmt.Sprint(rightsOf(&abi.Manifest{Features: []string{feature}}, &c, guessed(c), nil))
+	for _, want := range []bool{true, false} {
+		all := fmt.Sprint(rightsOf(&abi.Manifest{Managed: want}, &c, guessed(c), nil))
 		for _, use := range []string{"list, patch: label what was applied", "get: read an object that the plugin has not applied"} {
 			if strings.Contains(all, use) != want {
-				t.Errorf("with %s, %q: %s", feature, use, all)
+				t.Errorf("managed: %v, %q: %s", want, use, all)
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func TestRowsHaveWhatIsFollowed(t *testing.T) {
 	for _, managed := range []bool{false, true} {
 		m, owns := &abi.Manifest{Name: "p"}, "v1 Pod, apps/v1 Deployment (metadata only)"
 		if c.Applied = ""; managed {
-			m.Features, owns = []string{abi.FeatureManaged}, "v1 Pod (managed by the plugin; without thole.dev/applied), apps/v1 Deployment (metadata only; managed by the plugin; without thole.dev/applied)"
+			m.Managed, owns = true, "v1 Pod (managed by the plugin; without thole.dev/applied), apps/v1 Deployment (metadata only; managed by the plugin; without thole.dev/applied)"
 			c.Applied = abi.AppliedMemory
 		}
 		have := map[string]string{}

@@ -30,7 +30,7 @@ type failure struct {
 	class   abi.Class
 	reason  string // valid for metav1.Condition
 	message string // not empty
-	after   int64  // milliseconds; only of waiting, and of retry with the feature
+	after   int64  // milliseconds; only of waiting and of retry
 }
 
 // classes lists what each class of failure means. A class that is not listed
@@ -99,9 +99,7 @@ func classify(in Input) ending {
 	}
 	e := failed(class, given.Reason, given.Message)
 	e.honoured = true
-	if class != abi.ClassRetry || slices.Contains(in.Features, abi.FeatureRetry) {
-		e.failure.after = given.After
-	}
+	e.failure.after = given.After
 	return e
 }
 
@@ -152,8 +150,8 @@ func checkResult(in Input) string {
 	if _, known := outcomes[in.Result.Result]; !known && in.Code == abi.CodeOK {
 		return fmt.Sprintf("result: %q is not allowed with code 0: return success, requeue or empty", in.Result.Result)
 	}
-	if err := in.Result.CheckFeatures(in.Features); err != nil {
-		return err.Error() + " of the manifest"
+	if err := in.Result.CheckFor(in.Controller); err != nil {
+		return err.Error()
 	}
 	if violation := checkGroups(in.Result, in.Controller); violation != "" {
 		return violation

@@ -11,7 +11,6 @@ import (
 
 // grouped adds groups to a run, as "name" or "name=Condition".
 func grouped(in outcome.Input, groups ...string) outcome.Input {
-	in.Features = []string{abi.FeatureChildren}
 	for _, g := range groups {
 		name, condition, _ := strings.Cut(g, "=")
 		in.Result.Groups = append(in.Result.Groups, abi.Group{Name: name, Condition: condition})
@@ -186,7 +185,6 @@ func TestGroupsOfAResultMustBeAllowed(t *testing.T) {
 		change func(*outcome.Input)
 		want   string
 	}{
-		{"without the feature", func(in *outcome.Input) { in.Features = nil }, `"children"`},
 		{"a condition of somebody else", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Foreign" }, `"Foreign" of "pods" is not owned by the controller: list it in Conditions.Owned`},
 		{"the target", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Ready" }, "follows from how the run ends"},
 		{"one of the host", func(in *outcome.Input) { in.Result.Groups[0].Condition = "Stalled" }, "follows from how the run ends"},

@@ -85,7 +85,6 @@ type Input struct {
 
 	Tries      Tries           // before this run
 	Controller *abi.Controller // its Conditions, Interval and Retry are read
-	Features   []string        // of the manifest
 	Object     Object          // as the guest was given it
 	Jitter     float64         // in [0,1); spreads the backoff
 	Now        time.Time

@@ -46,7 +46,6 @@ func inputs(t *rapid.T) outcome.Input {
 	in.Code = abi.Code(rapid.IntRange(-1, 4).Draw(t, "code"))
 	in.Result.Result = rapid.SampledFrom([]abi.Outcome{"success", "requeue", "empty", ""}).Draw(t, "result")
 	if rapid.Bool().Draw(t, "error") {
-		in.Features = []string{abi.FeatureRetry}
 		in.Result.Error = &abi.Failure{After: rapid.Int64Range(0, 800_000).Draw(t, "after"), Terminal: rapid.Bool().Draw(t, "terminal")}
 	}
 	in.Result.RequeueAfter = rapid.Int64Range(0, 1<<50).Draw(t, "requeueAfter")
@@ -68,7 +67,6 @@ func inputs(t *rapid.T) outcome.Input {
 func drawGroups(t *rapid.T, in *outcome.Input, classes []abi.Class) {
 	valid := true
 	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.ID[string]).Draw(t, "groups") {
-		in.Features = []string{abi.FeatureRetry, abi.FeatureChildren}
 		condition := rapid.SampledFrom(append(types, "")).Draw(t, "condition")
 		in.Result.Groups = append(in.Result.Groups, abi.Group{Name: name, Condition: condition})
 		valid = valid && (condition == "" || slices.Contains(in.Controller.Conditions.Owned, condition))

@@ -90,7 +90,6 @@ func withRetry(policy abi.Retry, failure abi.Failure) outcome.Input {
 	in := returns(given(), abi.CodeRetry, "")
 	in.Result.Error = &failure
 	in.Controller = &abi.Controller{Conditions: gitRepository, Retry: policy}
-	in.Features = []string{abi.FeatureRetry}
 	return in
 }
 
@@ -168,10 +167,7 @@ func TestErrorNamesWhenItIsTriedAgain(t *testing.T) {
 	equal(t, "attempt", d.Tries.Attempt, 13)
 	equal(t, "conditions", show(d), "Reconciling=True/ProgressingWithRetry Ready=False/NoQuota -Stalled")
 
-	in.Features = nil // as in the first version of the ABI
-	in.Tries, in.Jitter = outcome.Tries{}, 0
-	equal(t, "without the feature", outcome.Decide(in).Next.After, 500*time.Millisecond)
-	in.Code, in.Features = abi.CodeStalled, []string{abi.FeatureRetry}
+	in.Tries, in.Jitter, in.Code = outcome.Tries{}, 0, abi.CodeStalled
 	equal(t, "stalled", outcome.Decide(in).Next, outcome.Next{})
 }
 
@@ -184,11 +180,6 @@ func TestTerminalErrorIsNotTriedAgain(t *testing.T) {
 		equal(t, "class", d.Class, abi.ClassStalled)
 		equal(t, "tries", d.Tries, outcome.Tries{})
 		equal(t, "conditions", show(d), "Stalled=True/NoQuota Ready=False/NoQuota -Reconciling")
-
-		in.Features = nil
-		d = outcome.Decide(in)
-		equal(t, "class without the feature", d.Class, abi.ClassABI)
-		equal(t, "message without the feature", d.Message, `error.terminal: needs the feature "retry": name it in features of the manifest`)
 	}
 	in := withRetry(abi.Retry{}, abi.Failure{Terminal: true})
 	in.Code, in.Result.Result = abi.CodeOK, abi.OutcomeSuccess

@@ -52,7 +52,7 @@ func (all Entries) grants(m *abi.Manifest, namespaces []string, resources Resour
 	narrowed := all.Narrow(m)
 	for i := range narrowed.Controllers {
 		n := needer{Entries: all, controller: &narrowed.Controllers[i], namespaces: namespaces, resources: resources}
-		n.managed, n.creates = slices.Contains(m.Features, abi.FeatureManaged), slices.Contains(m.Features, abi.FeatureChildren)
+		n.managed = m.Managed
 		n.addAll()
 		grants = append(grants, n.grants...)
 	}
@@ -64,7 +64,6 @@ type needer struct {
 	Entries
 	controller *abi.Controller // restricted to what the entries allow it to follow
 	managed    bool
-	creates    bool     // some applies may only create
 	namespaces []string // of the plugin; nil for all
 	resources  Resources
 
@@ -190,18 +189,14 @@ func (n *needer) addWritten(r object.Resource) {
 }
 
 // addWrites adds what is needed for applies and deletes. Server-side apply of an object that
-// does not exist is a patch that also needs create. An apply that only creates is no patch.
+// does not exist is a patch that also needs create, which an apply that only creates is itself.
 func (n *needer) addWrites(r object.Resource, in func(verb string) []string) {
 	for _, verb := range writing {
 		n.add(sent, r, "", "check the owner of an object before a write", in(verb), Get)
 		n.add(lost, r, "", readAfterLoss, in(verb), Get)
 	}
 	const apply = "the apply of a result"
-	create := implied
-	if n.creates {
-		create = sent
-	}
-	n.add(create, r, "", apply, in(Create), Create)
+	n.add(sent, r, "", apply, in(Create), Create)
 	n.add(sent, r, "", apply, in(Patch), Patch)
 	n.add(sent, r, "", "the delete of a result", in(Delete), Delete)
 }

@@ -60,19 +60,6 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 				"example.com/widget get,list,patch", "example.com/widget/finalizers update", "example.com/widget/status patch",
 			},
 			host: []string{
-				"configmap get,list,watch,on:get,on:patch,on:delete", "events create,patch",
-				"authorization.k8s.io/subjectaccessreviews create",
-				"example.com/widget get,list,watch,on:get,on:patch", "example.com/widget/status on:patch",
-				"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount",
-			},
-		},
-		"with applies that only create": {
-			manifest: abi.Manifest{Features: []string{abi.FeatureChildren}, Controllers: []abi.Controller{{For: widget.All(), Owns: abi.AllOf(configMap)}}},
-			account: []string{
-				"configmap get,list,watch,create,patch,delete",
-				"example.com/widget get,list,patch", "example.com/widget/finalizers update", "example.com/widget/status patch",
-			},
-			host: []string{
 				"configmap get,list,watch,on:get,on:create,on:patch,on:delete", "events create,patch",
 				"authorization.k8s.io/subjectaccessreviews create",
 				"example.com/widget get,list,watch,on:get,on:patch", "example.com/widget/status on:patch",
@@ -87,14 +74,14 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 			},
 			host: []string{
 				"configmap list,watch", "authorization.k8s.io/subjectaccessreviews create", // it follows what is owned everywhere
-				"b: configmap get,on:get,on:patch,on:delete", "b: events create,patch", "b: apps/deployment list,watch",
+				"b: configmap get,on:get,on:create,on:patch,on:delete", "b: events create,patch", "b: apps/deployment list,watch",
 				"b: example.com/widget get,list,watch,on:get,on:patch", "b: example.com/widget/status on:patch",
 				"c: apps/deployment list,watch",
 				"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount",
 			},
 		},
 		"in the namespaces of the policy": {
-			manifest: abi.Manifest{Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+			manifest: abi.Manifest{Managed: true, Controllers: []abi.Controller{{
 				For: configMap.All(), Owns: abi.AllOf(deployment), Writes: []abi.Kind{secret, space}, Watches: []abi.Watch{{Followed: secret.All()}},
 			}}},
 			entries: Entries{
@@ -110,8 +97,8 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 			},
 			host: []string{
 				"namespace get,list,watch,on:get,on:delete", "authorization.k8s.io/subjectaccessreviews create",
-				"a: configmap get,list,watch,on:get", "a: events create,patch", "a: secret get,list,watch,on:get,on:patch",
-				"a: apps/deployment get,list,watch,on:get,on:list,on:patch,on:delete",
+				"a: configmap get,list,watch,on:get", "a: events create,patch", "a: secret get,list,watch,on:get,on:create,on:patch",
+				"a: apps/deployment get,list,watch,on:get,on:list,on:create,on:patch,on:delete",
 				"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount",
 			},
 		},
@@ -130,10 +117,10 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 			},
 			host: []string{
 				"configmap list,watch", // as it is what a namespaced primary may have without an entry
-				"namespace get,list,watch,on:get,on:patch,on:delete", "secret list,watch", "authorization.k8s.io/subjectaccessreviews create",
+				"namespace get,list,watch,on:get,on:create,on:patch,on:delete", "secret list,watch", "authorization.k8s.io/subjectaccessreviews create",
 				"example.com/cluster get,list,watch,on:get,on:patch", "example.com/cluster/status on:patch",
 				"default: events create,patch",
-				"system: configmap get,on:get,on:patch,on:delete",
+				"system: configmap get,on:get,on:create,on:patch,on:delete",
 				"team: serviceaccounts robot get", "team: authentication.k8s.io/serviceaccounts robot impersonate:serviceaccount",
 			},
 		},
@@ -178,7 +165,7 @@ func TestAccountRulesAreWhatThePluginMayDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, all := drawManifest.Draw(t, "manifest"), drawEntries.Draw(t, "entries")
 		if rapid.Bool().Draw(t, "managed") {
-			m.Features = []string{abi.FeatureManaged}
+			m.Managed = true
 		}
 		if all.Missing(Asked{Manifest: m, Resources: served}) {
 			all = all.CompletedFor(Asked{Manifest: m, Resources: served})
@@ -222,7 +209,7 @@ func granted(rules []Rule, kind abi.Kind, sub, verb, namespace string) bool {
 // may reports whether a plugin uses a verb on some object of a namespace, for some primary.
 func may(all Entries, m *abi.Manifest, namespaces []string, kind abi.Kind, sub, verb, namespace string) bool {
 	in := func(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
-	managed := slices.Contains(m.Features, abi.FeatureManaged)
+	managed := m.Managed
 	for _, c := range all.Narrow(m).Controllers {
 		owns := everyNamespace
 		if !isNamespaced(c.For.Kind) {

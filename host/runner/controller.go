@@ -81,7 +81,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 	next := &dispatch.Revision{
 		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
 		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
-		Controller: m, Scopes: follows, Features: rev.Manifest.Features,
+		Controller: m, Scopes: follows,
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
 		Kept: kept, Reviews: reviewsOf(rev, &m),

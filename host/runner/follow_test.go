@@ -175,14 +175,13 @@ func TestEffectsAreToldWhatIsNotFollowed(t *testing.T) {
 func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 	_, url := startRefusingServer(t)
 	r := &Runner{plugins: map[string]*plugin{}}
-	rev := func(features []string, namespaces []string, owns ...abi.Kind) *Revision {
+	rev := func(managed bool, namespaces []string, owns ...abi.Kind) *Revision {
 		return &Revision{
 			Revision: events.Revision{Plugin: "p"}, Policy: config.Policy{Namespaces: namespaces},
-			Manifest: &abi.Manifest{Name: "p", Features: features, Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Owns: abi.AllOf(owns...)}}},
+			Manifest: &abi.Manifest{Name: "p", Managed: managed, Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Owns: abi.AllOf(owns...)}}},
 		}
 	}
-	isManaged := []string{abi.FeatureManaged}
-	running := rev(isManaged, []string{"a", "b"}, gadgets)
+	running := rev(true, []string{"a", "b"}, gadgets)
 	performer, err := effect.New(effect.Config{REST: &rest.Config{Host: url}, Plugin: "p", Store: effectStore{}, Recorder: noEvents{}, Managed: true, Namespaces: []string{"a", "b"}})
 	if err != nil {
 		t.Fatal(err)
@@ -194,25 +193,25 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 		t.Error("a plugin that does not run is labelled")
 	}
 	r.plugins["p"] = p
-	allowing := rev(isManaged, []string{"a", "b"}, gadgets)
+	allowing := rev(true, []string{"a", "b"}, gadgets)
 	allowing.Policy.Allow = rights.Everything()
 	for name, test := range map[string]struct {
 		rev  *Revision
 		want bool
 	}{
 		"the same":             {running, true},
-		"fewer namespaces":     {rev(isManaged, []string{"b"}, gadgets), true},
-		"owns less":            {rev(isManaged, []string{"a"}), true},
-		"owns another kind":    {rev(isManaged, []string{"a"}, gadgets, widgets), false},
-		"in another namespace": {rev(isManaged, []string{"a", "c"}, gadgets), false},
-		"in all namespaces":    {rev(isManaged, nil, gadgets), false},
+		"fewer namespaces":     {rev(true, []string{"b"}, gadgets), true},
+		"owns less":            {rev(true, []string{"a"}), true},
+		"owns another kind":    {rev(true, []string{"a"}, gadgets, widgets), false},
+		"in another namespace": {rev(true, []string{"a", "c"}, gadgets), false},
+		"in all namespaces":    {rev(true, nil, gadgets), false},
 		"by other entries":     {allowing, false},
 	} {
 		if got := r.isManaged(test.rev); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if actsAs(performer, rev(nil, []string{"a", "b"}, gadgets)) || !actsAs(performer, running) {
+	if actsAs(performer, rev(false, []string{"a", "b"}, gadgets)) || !actsAs(performer, running) {
 		t.Error("a performer that labels acts for a revision that is not managed")
 	}
 	if actsAs(performer, allowing) {

@@ -57,13 +57,13 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 		return true
 	})
 	r := newRunner(t, url, "")
-	start := func(claim func() error, starts bool, features ...string) {
+	start := func(claim func() error, starts, managed bool) {
 		t.Helper()
 		policy := config.Policy{}
 		policy.Limits.Concurrency = 1
 		err := r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
-			Manifest: &abi.Manifest{Name: "p", Features: features, Controllers: []abi.Controller{owner}},
+			Manifest: &abi.Manifest{Name: "p", Managed: managed, Controllers: []abi.Controller{owner}},
 		}, claim)
 		if (err == nil) != starts {
 			t.Fatal(err)
@@ -77,22 +77,22 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 		labelled = nil
 	}
 	wanted := func() error { return nil }
-	start(wanted, true)
+	start(wanted, true, false)
 	running = r.plugins["p"].effects.Load()
 	create()
-	expect("without the feature", false)
-	start(func() error { return errors.New("the revision is not wanted any more") }, false, abi.FeatureManaged)
+	expect("without managed", false)
+	start(func() error { return errors.New("the revision is not wanted any more") }, false, true)
 	create()
 	expect("when the managed revision could not start", true, false)
 	cluster := r.Cluster
 	start(func() error {
 		r.Cluster = &rest.Config{Host: "%"}
 		return nil
-	}, false, abi.FeatureManaged)
+	}, false, true)
 	r.Cluster = cluster
 	create()
 	expect("when it could have no client", true, false)
-	start(wanted, true, abi.FeatureManaged)
+	start(wanted, true, true)
 	create()
 	expect("when it has started", true, true)
 }
@@ -126,7 +126,7 @@ func TestObjectsAreLabelledWhenTheDryRunEnds(t *testing.T) {
 		lists, labelled = 0, 0
 		if err := r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy,
-			Manifest: &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{
+			Manifest: &abi.Manifest{Name: "p", Managed: true, Controllers: []abi.Controller{
 				{Name: "c", For: widgets.All(), Owns: abi.AllOf(gadgets)},
 			}},
 		}, func() error { return nil }); err != nil {

@@ -72,9 +72,7 @@ func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (
 
 		Allow:      policy.Allow,
 		Namespaces: policy.Namespaces,
-		Managed:    managed(rev.Manifest),
-		Prunes:     prunes(rev.Manifest),
-		Children:   slices.Contains(rev.Manifest.Features, abi.FeatureChildren),
+		Managed:    rev.Manifest.Managed,
 		DryRun:     policy.DryRun,
 
 		AdoptsPrimaries: adoptsPrimaries(rev.Manifest),
@@ -90,7 +88,7 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 	policy := rev.Policy
 	return p.Account == policy.Account() && p.Digest == rev.Digest &&
 		p.Allow.Equal(policy.Allow) && p.DryRun == policy.DryRun &&
-		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == managed(rev.Manifest) && p.Prunes == prunes(rev.Manifest) &&
+		slices.Equal(p.Namespaces, policy.Namespaces) && p.Managed == rev.Manifest.Managed &&
 		p.QPS == policy.Limits.LimitedWrites() && p.Burst == policy.Limits.WriteBurst &&
 		p.StoredBytes == int64(policy.Limits.StoredMiB)<<20 && p.ChurnBytes == int64(policy.Limits.ChurnMiB)<<20
 }
@@ -98,7 +96,7 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 // labelChildren labels what the plugin owns, if it is about to be followed by that
 // label, and waits until the informers show it.
 func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lead *election.Plugin, byKind map[abi.Kind]*cache.Informer) error {
-	if !managed(rev.Manifest) || r.isManaged(rev) {
+	if !rev.Manifest.Managed || r.isManaged(rev) {
 		return nil
 	}
 	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
@@ -157,10 +155,6 @@ func adoptsPrimaries(m *abi.Manifest) bool {
 		})
 	})
 }
-
-func prunes(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeaturePrune) }
-
-func managed(m *abi.Manifest) bool { return slices.Contains(m.Features, abi.FeatureManaged) }
 
 // isManaged reports whether the running revision labels everything that another one owns.
 func (r *Runner) isManaged(rev *Revision) bool {

@@ -184,7 +184,7 @@ func TestChildrenInNewNamespacesAreLabelled(t *testing.T) {
 		policy.Limits.Concurrency = 1
 		err := r.Start(t.Context(), &Revision{
 			Revision: events.Revision{Plugin: "p", Number: number, Digest: "d"}, Policy: policy,
-			Manifest: &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+			Manifest: &abi.Manifest{Name: "p", Managed: true, Controllers: []abi.Controller{{
 				Name: "c", For: widgets.All(), Owns: []abi.Followed{widgets.All()},
 			}}},
 		}, func() error { return nil })
@@ -204,7 +204,7 @@ func TestChildrenInNewNamespacesAreLabelled(t *testing.T) {
 		}
 	}
 	listed = nil
-	waiting := &abi.Manifest{Name: "q", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+	waiting := &abi.Manifest{Name: "q", Managed: true, Controllers: []abi.Controller{{
 		Name: "c", For: gadgets.All(), Owns: []abi.Followed{widgets.All()},
 	}}}
 	err := r.Start(t.Context(), &Revision{Revision: events.Revision{Plugin: "q", Number: 1, Digest: "d"}, Manifest: waiting}, func() error { return nil })

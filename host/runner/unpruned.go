@@ -20,7 +20,7 @@ type prunedKind struct {
 func (p *plugin) prunedKinds() (all []prunedKind) {
 	for _, name := range slices.Sorted(maps.Keys(p.controllers)) {
 		rev := p.controllers[name].Revision()
-		if !slices.Contains(rev.Features, abi.FeaturePrune) {
+		if !rev.Controller.Prune {
 			continue
 		}
 		for _, kind := range abi.Kinds(rev.Controller.Owns) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/children"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 //go:generate go run github.com/thole-dev/thole/cmd/thole generate
@@ -98,7 +97,7 @@ type podSet struct {
 func claim(r *request) (podSet, error) {
 	var own, matching []Pod
 	query := sdk.Query{Kind: podKind, Namespace: r.Namespace}
-	fields := read.Fields("metadata", "/spec/nodeName", "/status/phase", "/status/conditions", "/status/containerStatuses")
+	fields := sdk.Fields("metadata", "/spec/nodeName", "/status/phase", "/status/conditions", "/status/containerStatuses")
 	if err := r.List(query, &own, children.OwnedBySelf(), fields); err != nil {
 		return podSet{}, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/children"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 // This file chooses the pods to delete.
@@ -101,13 +100,13 @@ func countByNode(r *request) (map[string]int, error) {
 		return nil, nil
 	}
 	var related []ReplicaSet
-	if err := r.List(sdk.Query{Kind: replicaSetKind, Namespace: r.Namespace}, &related, read.Fields("/metadata/ownerReferences", "/spec/selector")); err != nil {
+	if err := r.List(sdk.Query{Kind: replicaSetKind, Namespace: r.Namespace}, &related, sdk.Fields("/metadata/ownerReferences", "/spec/selector")); err != nil {
 		return nil, err
 	}
 	related = slices.DeleteFunc(related, func(rs ReplicaSet) bool { return controllerOf(rs.Metadata.OwnerReferences) != controller })
 	var pods []Pod
 	err := r.List(sdk.Query{Kind: podKind, Namespace: r.Namespace}, &pods,
-		read.Fields("/metadata/labels", "/metadata/deletionTimestamp", "/spec/nodeName", "/status/phase"))
+		sdk.Fields("/metadata/labels", "/metadata/deletionTimestamp", "/spec/nodeName", "/status/phase"))
 	count := map[string]int{}
 	for i := range pods {
 		pod := &pods[i]
@@ -124,7 +123,7 @@ func countByNode(r *request) (map[string]int, error) {
 func sidecarRestarts(r *request) (map[string]int32, error) {
 	var pods []Pod
 	err := r.List(sdk.Query{Kind: podKind, Namespace: r.Namespace}, &pods, children.OwnedBySelf(),
-		read.Fields("/spec/initContainers", "/status/initContainerStatuses"))
+		sdk.Fields("/spec/initContainers", "/status/initContainerStatuses"))
 	restarts := map[string]int32{}
 	for i := range pods {
 		restarts[pods[i].Metadata.UID] = pods[i].sidecarRestarts()

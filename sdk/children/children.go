@@ -10,9 +10,6 @@
 //	for _, pod := range orphans {
 //		children.Adopt(r.Run, pod.Ref())
 //	}
-//
-// A plugin that imports the package needs a host with the feature children of thole/v1,
-// and is refused by older ones: importing it names the feature in the manifest.
 package children
 
 import (
@@ -23,8 +20,6 @@ import (
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
-
-func init() { guest.Feature(abi.FeatureChildren) }
 
 // Create only creates the object. If another object has its name, the intent fails with the
 // class retry and the reason AlreadyExists; it succeeds if an earlier run of the primary has
@@ -46,8 +41,7 @@ func Replace() sdk.ApplyOption { return func(a *abi.Apply) { a.Replace = true } 
 // or BeingDeleted if it or the primary is being deleted; with the class denied and the reason
 // ControlledByAnother if it has another controller.
 //
-// In a plugin that imports this package, an apply with [sdk.Adopt] of an object without any
-// fields is the same, and creates nothing.
+// An apply with [sdk.Adopt] of an object without any fields is the same, and creates nothing.
 func Adopt(r *sdk.Run, ref sdk.Ref) { r.Apply(named(ref), sdk.Adopt()) }
 
 // named returns an object without any fields.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
 // Func is the function of a handler.
@@ -106,7 +105,6 @@ func (h *Handlers[Spec, Status]) add(on cause, name string, fn Func[Spec, Status
 func (h *Handlers[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) sdk.Controller[Spec, Status] {
 	h.check(&base)
 	h.sealed = true
-	guest.Feature(abi.FeatureRetry) // the next try is at the time of the handler
 	if base.Changes == "" {
 		base.Changes = sdk.ChangesAnnotation
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/handlers"
-	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
 func timer(name string) sdk.Timer {
@@ -22,7 +21,7 @@ func TestTimersArePartOfTheManifest(t *testing.T) {
 	if want := []sdk.Timer{timer("mine"), timer("probe")}; !slices.Equal(c.Timers, want) {
 		t.Errorf("the timers are %+v", c.Timers)
 	}
-	if c.Cleanup != nil || c.Gone != nil || c.Changes != sdk.ChangesAnnotation || !guest.HasFeature("retry") {
+	if c.Cleanup != nil || c.Gone != nil || c.Changes != sdk.ChangesAnnotation {
 		t.Errorf("the controller is %+v", c)
 	}
 }

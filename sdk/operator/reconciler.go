@@ -4,9 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
 // Action is what has happened to an object: one of the values below.
@@ -96,7 +94,6 @@ func (c Reconciler[Spec, Status]) Controller(base sdk.Controller[Spec, Status]) 
 	if why != "" {
 		panic("operator: controller " + strconv.Quote(base.Name) + " " + why)
 	}
-	guest.Feature(abi.FeatureRetry) // an event is delivered again at a time of its own
 	l := &layer[Spec, Status]{Reconciler: c, retry: base.Retry, errorPolicy: base.ErrorPolicy}
 	if base.Changes == "" {
 		base.Changes = sdk.ChangesMemory

@@ -2,7 +2,6 @@ package operator_test
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
 func TestReconcilerIsCalledForEveryEvent(t *testing.T) {
@@ -309,9 +307,6 @@ func TestControllerHasWhatItsFormNeeds(t *testing.T) {
 				t.Errorf("changes %q, cleanup %t, gone %t", got.Changes, got.Cleanup != nil, got.Gone != nil)
 			}
 		})
-	}
-	if !slices.Contains(guest.Manifest().Features, abi.FeatureRetry) {
-		t.Error("the feature retry is not asked for")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // adoptsAlone reports whether an apply adopts an object and does nothing else.
 func (w *World) adoptsAlone(a abi.Apply) bool {
-	if !a.Adopt || !slices.Contains(w.features, abi.FeatureChildren) {
+	if !a.Adopt {
 		return false
 	}
 	rest := w.merge(w.merge(a.Object, notApplied), notAdopted)

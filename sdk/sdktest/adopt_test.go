@@ -147,10 +147,7 @@ func TestAdoptionAndReleaseAreAsSpecified(t *testing.T) {
 			s := newScript()
 			s.controller.Owns = abi.AllOf(child, thing)
 			s.controller.Finalizer = rule.State != "is the primary"
-			s.features = []string{abi.FeatureChildren}
-			if strings.Contains(rule.State, "not followed") {
-				s.features = append(s.features, abi.FeatureManaged)
-			}
+			s.managed = strings.Contains(rule.State, "not followed")
 			a := &adoption{World: NewWith(t, s), ref: child.Ref("ns", "c")}
 			a.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one","finalizers":["plug.thole.dev/ctl","test/hold"]}}`)
 			state := adoptionStates[rule.State]
@@ -183,7 +180,7 @@ func TestAdoptionAndReleaseAreAsSpecified(t *testing.T) {
 
 func TestAdoptionAndReleaseKeepOtherOwners(t *testing.T) {
 	s := newScript()
-	s.features = []string{abi.FeatureChildren, abi.FeatureManaged}
+	s.managed = true
 	s.controller.Reads = abi.AllOf(child)
 	a := &adoption{World: NewWith(t, s), ref: child.Ref("ns", "c")}
 	a.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
@@ -220,7 +217,6 @@ func TestAdoptionAndReleaseKeepOtherOwners(t *testing.T) {
 
 func TestTheUIDOfAnAdoptionAndAReleaseIsAPrecondition(t *testing.T) {
 	w, s := scripted(t)
-	s.features, w.features = []string{abi.FeatureChildren}, []string{abi.FeatureChildren}
 	ref := w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c","namespace":"ns"}}`)
 	adopt := func(uid string) {
 		s.result = adoptionIntent("`adopt` alone", ref)

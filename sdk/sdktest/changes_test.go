@@ -15,7 +15,6 @@ import (
 func changing(tb testing.TB, kept abi.Changes) (*World, *script) {
 	tb.Helper()
 	s := newScript()
-	s.features = []string{abi.FeatureChanges}
 	s.controller.Changes, s.controller.Gone, s.controller.Finalizer = kept, true, false
 	w := NewWith(tb, s)
 	w.createOne()
@@ -335,7 +334,6 @@ func TestGoneRunCannotWriteTheObject(t *testing.T) {
 
 func TestNoGoneRunAfterACleanupOrARestart(t *testing.T) {
 	s := newScript()
-	s.features = []string{abi.FeatureChanges}
 	s.controller.Gone = true
 	s.result.Patch = []byte(`{"metadata":{"labels":{"a":"b"}}}`)
 	w := NewWith(t, s)
@@ -406,7 +404,6 @@ func TestObjectVanishesWithoutACleanupIfItWasNotHeld(t *testing.T) {
 
 func TestObjectThatIsNoLongerFollowedIsGone(t *testing.T) {
 	s := newScript()
-	s.features = []string{abi.FeatureChanges, abi.FeatureSelectors}
 	s.controller.Gone, s.controller.Finalizer = true, false
 	s.controller.For.LabelSelector = "shard=a"
 	w := NewWith(t, s)

@@ -8,11 +8,10 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// withChildren returns the world of scripted with the feature children.
+// withChildren returns the world of scripted.
 func withChildren(t *testing.T) (*World, *script) {
 	t.Helper()
 	s := newScript()
-	s.features = []string{abi.FeatureChildren}
 	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 	s.result.Result = abi.OutcomeSuccess

@@ -62,7 +62,6 @@ func (s *stepping) has(d *contract.Daemon) {
 func daemonWorld(tb testing.TB) (*World, *stepping) {
 	tb.Helper()
 	s := &stepping{script: newScript()}
-	s.features = []string{abi.FeatureIndexes}
 	s.has(&contract.Daemon{LabelSelector: "!off"})
 	s.controller.Indexes = []abi.Index{{Name: "pods", Kind: child}}
 	s.returns(&contract.Result{})
@@ -142,7 +141,6 @@ func TestADaemonIsWokenByWhatItWaitsFor(t *testing.T) {
 // The pages of a list have the same names when they are read again.
 func TestADaemonIsNotWokenByPagesThatHaveNotChanged(t *testing.T) {
 	w, s := daemonWorld(t)
-	w.features = append(w.features, abi.FeatureFields)
 	for i := range 5 {
 		w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c%d"}}`, i))
 	}

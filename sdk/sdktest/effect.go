@@ -39,7 +39,7 @@ const conflict = "Conflict"
 func (r *Run) decide() {
 	in := outcome.Input{
 		Code: r.Code, Result: r.Result, Fault: r.fault, Effect: r.effect, Groups: r.groups, Uncounted: r.unavailable,
-		Tries: r.tries, Controller: &r.world.controller, Features: r.world.features, Now: r.world.now,
+		Tries: r.tries, Controller: &r.world.controller, Now: r.world.now,
 		Object: outcome.Object{
 			Generation: r.primary.meta.Generation, Conditions: outcome.ReadConditions(r.primary.raw), Deleting: r.primary.meta.Deleting() && !r.gone,
 			Unheld: r.unheldWhileDeleting(),
@@ -58,9 +58,6 @@ func (r *Run) decide() {
 // performIntents performs all effects but the status, and returns the first failure.
 func (r *Run) performIntents() *abi.EffectFailure {
 	if f := r.addFinalizer(); f != nil {
-		return f
-	}
-	if f := r.checkPrune(); f != nil {
 		return f
 	}
 	all, f := r.plan()

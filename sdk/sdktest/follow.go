@@ -18,13 +18,12 @@ import (
 type following struct {
 	scopes   []scope // what the controller follows; the first one is for
 	followed []scope // what the controllers of the plugin follow
-	managed  bool    // the plugin has the feature [abi.FeatureManaged]
+	managed  bool    // [abi.Manifest.Managed]
 	labelled bool    // what had been applied before the first run has its label
 }
 
 func (w *World) follow(controllers []abi.Controller) {
 	w.tb.Helper()
-	w.managed = slices.Contains(w.features, abi.FeatureManaged)
 	w.scopes = w.scopesOf(&w.controller)
 	for i := range controllers {
 		w.followed = append(w.followed, w.scopesOf(&controllers[i])...)

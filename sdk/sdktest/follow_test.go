@@ -12,10 +12,21 @@ import (
 
 // worldFollowing returns a world of a controller that follows what change has set, and a
 // function that begins another run for the object ns/one, for its reads.
-func worldFollowing(t *testing.T, change func(*abi.Controller), features ...string) (*World, *script, func() asHost) {
+func worldFollowing(t *testing.T, change func(*abi.Controller)) (*World, *script, func() asHost) {
+	t.Helper()
+	return worldOf(t, newScript(), change)
+}
+
+// worldManaging is [worldFollowing] for a plugin with managed children.
+func worldManaging(t *testing.T, change func(*abi.Controller)) (*World, *script, func() asHost) {
 	t.Helper()
 	s := newScript()
-	s.features = append(features, abi.FeatureSelectors, abi.FeatureWatches, abi.FeatureFields)
+	s.managed = true
+	return worldOf(t, s, change)
+}
+
+func worldOf(t *testing.T, s *script, change func(*abi.Controller)) (*World, *script, func() asHost) {
+	t.Helper()
 	change(&s.controller)
 	w := NewWith(t, s)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one","labels":{"shard":"a"}},"spec":{"a":1},"status":{"b":2}}`)
@@ -196,7 +207,7 @@ func TestManagedChildrenAreLabelledAndFollowedByThat(t *testing.T) {
 		"of which metadata is owned": {func(c *abi.Controller) { c.Owns[0].MetadataOnly = true }, "early mine", "metadata", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s, host := worldFollowing(t, c.change, abi.FeatureManaged)
+			w, s, host := worldManaging(t, c.change)
 			uid := get(t, w, theOne).Metadata.UID
 			w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"early","namespace":"ns","ownerReferences":[{"uid":%q,"controller":true}]}}`, uid))
 			w.Create(labelled("ns", "foreign", ``))
@@ -239,9 +250,9 @@ func TestManagedChildrenAreLabelledAndFollowedByThat(t *testing.T) {
 }
 
 func TestListOfAllNamespacesHasWhatIsOwned(t *testing.T) {
-	w, _, host := worldFollowing(t, func(c *abi.Controller) {
+	w, _, host := worldManaging(t, func(c *abi.Controller) {
 		c.Reads = []abi.Followed{{Kind: child, Selector: abi.Selector{Namespaces: []string{"far"}}}}
-	}, abi.FeatureManaged)
+	})
 	w.CrossNamespace()
 	w.Create(labelled("ns", "mine", `"thole.dev/managed-by":"plug"`))
 	w.Create(labelled("far", "theirs", ``))
@@ -255,7 +266,7 @@ func TestListOfAllNamespacesHasWhatIsOwned(t *testing.T) {
 }
 
 func TestObjectsThatAreNotOwnedAreNotLabelled(t *testing.T) {
-	w, s, _ := worldFollowing(t, func(*abi.Controller) {}, abi.FeatureManaged)
+	w, s, _ := worldManaging(t, func(*abi.Controller) {})
 	s.wants(`{"apiVersion":"v1","kind":"Other","metadata":{"name":"o"}}`)
 	w.Reconcile("ns/one").ExpectReady()
 	if labels := get(t, w, other.Ref("ns", "o")).Metadata.Labels; labels != nil {
@@ -265,14 +276,16 @@ func TestObjectsThatAreNotOwnedAreNotLabelled(t *testing.T) {
 	s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`)
 	w.Reconcile("ns/one").ExpectReady()
 	if labels := get(t, w, child.Ref("ns", "c")).Metadata.Labels; labels != nil {
-		t.Errorf("without the feature: labels %v", labels)
+		t.Errorf("without managed: labels %v", labels)
 	}
 }
 
 // TestChildrenAreLabelledBeforeTheFirstRunOnly: afterwards the host labels what it applies.
 func TestChildrenAreLabelledBeforeTheFirstRunOnly(t *testing.T) {
-	for features, want := range map[string]string{abi.FeatureManaged: "plug", abi.FeatureRetry: ""} {
-		w, _, host := worldFollowing(t, func(*abi.Controller) {}, features)
+	for managed, want := range map[bool]string{true: "plug", false: ""} {
+		s := newScript()
+		s.managed = managed
+		w, _, host := worldOf(t, s, func(*abi.Controller) {})
 		controlled := func(name, uid string, controller bool) {
 			w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":"Child","metadata":{"name":%q,"namespace":"ns","ownerReferences":[{"uid":%q,"controller":%t}]}}`, name, uid, controller))
 		}
@@ -285,7 +298,7 @@ func TestChildrenAreLabelledBeforeTheFirstRunOnly(t *testing.T) {
 		host()
 		for name, want := range map[string]string{"before": want, "theirs": "", "reference": "", "after": ""} {
 			if have := get(t, w, child.Ref("ns", name)).Metadata.Labels[abi.LabelManagedBy]; have != want {
-				t.Errorf("with the feature %s: %s is managed by %q, want %q", features, name, have, want)
+				t.Errorf("managed %t: %s is managed by %q, want %q", managed, name, have, want)
 			}
 		}
 	}

@@ -13,7 +13,6 @@ import (
 // none, and deletes the Child old in "pods" and older in "rest".
 func groupedScript(t *testing.T) (*World, *script) {
 	s := newScript()
-	s.features = []string{abi.FeatureChildren}
 	s.controller.Finalizer = false
 	s.controller.Conditions = abi.Conditions{Owned: []string{"PodsFailed"}, NegativePolarity: []string{"PodsFailed"}}
 	w := NewWith(t, s)

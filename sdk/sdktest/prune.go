@@ -11,7 +11,7 @@ import (
 // appliedBy returns the label of what the controller creates, for an object that is about to be applied; o is
 // nil if it does not exist. It is "" for an object that the controller has not created.
 func (w *World) appliedBy(i *intent, o *object) string {
-	if !i.owned || !slices.Contains(w.features, abi.FeaturePrune) || o != nil && !w.hasCreated(o) {
+	if !i.owned || !w.controller.Prune || o != nil && !w.hasCreated(o) {
 		return ""
 	}
 	return abi.AppliedBy(w.plugin, w.controller.Name)
@@ -21,14 +21,6 @@ func (w *World) appliedBy(i *intent, o *object) string {
 func (w *World) hasCreated(o *object) bool {
 	label, ok := rawjson.Lookup(w.applied[o.id], "metadata", "labels", abi.LabelAppliedBy)
 	return ok && string(label) == string(rawjson.AppendString(nil, o.meta.Labels[abi.LabelAppliedBy]))
-}
-
-// checkPrune refuses the prune of a controller that owns nothing.
-func (r *Run) checkPrune() *abi.EffectFailure {
-	if !r.Result.Prune || r.Code != abi.CodeOK || len(r.world.controller.Owns) > 0 {
-		return nil
-	}
-	return newFailure("delete", r.primary.id, abi.ClassABI, "InvalidIntent", "prune: the controller owns nothing: list the kinds in Owns of the controller, or leave prune out")
 }
 
 // prune deletes what the controller has created for the primary and no intent names, the last one first.

@@ -9,7 +9,7 @@ import (
 )
 
 func TestWhatTheControllerHasCreatedIsPruned(t *testing.T) {
-	w, s, _ := worldFollowing(t, func(*abi.Controller) {}, abi.FeaturePrune)
+	w, s, _ := worldFollowing(t, func(c *abi.Controller) { c.Prune = true })
 	wants := func(prune bool, names ...string) {
 		s.result = abi.Result{Result: abi.OutcomeSuccess, Prune: prune}
 		for _, name := range names {

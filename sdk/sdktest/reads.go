@@ -17,9 +17,6 @@ type asHost struct{ *Run }
 // Get returns the object of an [abi.GetCall].
 func (r asHost) Get(message []byte) ([]byte, int64) {
 	call, err := abi.DecodeGetCall(message)
-	if err == nil {
-		err = call.CheckFeatures(r.world.features)
-	}
 	if err != nil {
 		return r.invalid("get", err)
 	}
@@ -66,9 +63,6 @@ func (r *Run) find(at id, scopes []scope) (*object, error) {
 // List returns the objects of an [abi.ListCall].
 func (r asHost) List(message []byte) ([]byte, int64) {
 	call, err := abi.DecodeListCall(message)
-	if err == nil {
-		err = call.CheckFeatures(r.world.features)
-	}
 	if err != nil {
 		return r.invalid("list", err)
 	}

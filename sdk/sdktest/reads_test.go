@@ -8,16 +8,13 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// reading returns the reads of a run of a controller that has these features and an index
-// of Child by data.zone, and a function that begins another run. There are the children c0
+// reading returns the reads of a run of a controller that has an index of Child by data.zone, and a function that begins another run. There are the children c0
 // to c4; those with an odd number are in zone b.
-func reading(t *testing.T, features ...string) (host func() asHost) {
+func reading(t *testing.T) (host func() asHost) {
 	t.Helper()
 	s := newScript()
-	s.features = []string{abi.FeatureIndexes} // which the manifest needs
 	s.controller.Indexes = []abi.Index{{Name: "zone", Kind: child, Field: "data.zone"}}
 	w := NewWith(t, s)
-	w.features = features
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 	for i := range 5 {
 		w.Create(fmt.Sprintf(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c%d","namespace":"ns"},"data":{"zone":"%c","n":%d}}`, i, 'a'+i%2, i))
@@ -54,7 +51,7 @@ func names(t *testing.T, host asHost, call *abi.ListCall) string {
 }
 
 func TestContinueIsOfOneRunAndOneList(t *testing.T) {
-	host := reading(t, abi.Features()...)
+	host := reading(t)
 	run, call := host(), children()
 	call.Limit, call.Fields = 2, []string{"/data/n"}
 	if got := names(t, run, call); got != "c0 c1" || call.Continue == "" {
@@ -94,7 +91,7 @@ func TestContinueIsOfOneRunAndOneList(t *testing.T) {
 }
 
 func TestPagesFollowSelectors(t *testing.T) {
-	run, call := reading(t, abi.Features()...)(), children()
+	run, call := reading(t)(), children()
 	call.FieldSelector, call.Limit = "data.zone=a", 2
 	if got := names(t, run, call); got != "c0 c2" || call.Continue == "" {
 		t.Errorf("%s, %q", got, call.Continue)
@@ -108,36 +105,15 @@ func TestPagesFollowSelectors(t *testing.T) {
 	}
 }
 
-func TestReadsWithoutTheFeatureAreInvalid(t *testing.T) {
-	for _, c := range []struct {
-		needs string
-		call  abi.ListCall
-	}{
-		{abi.FeatureFields, abi.ListCall{Limit: 1}},
-		{abi.FeatureFields, abi.ListCall{Fields: []string{"spec"}}},
-		{abi.FeatureIndexes, abi.ListCall{FieldSelector: "data.zone=a"}},
-	} {
-		call := c.call
-		call.APIVersion, call.Kind = child.APIVersion, child.Kind
-		for _, feature := range []string{abi.FeatureFields, abi.FeatureIndexes} {
-			ok := names(t, reading(t, feature)(), &call) != "-5"
-			if ok != (feature == c.needs) {
-				t.Errorf("%+v is valid with the feature %s: %v", c.call, feature, ok)
-			}
-			call.Continue = ""
-		}
-	}
+func TestFieldsOfAGetAreRead(t *testing.T) {
 	get := abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref("ns", "c0"), Fields: []string{"/data/n"}})
-	if _, code := reading(t)().Get(get); code != abi.CodeInvalid {
-		t.Errorf("get of fields without the feature: %d", code)
-	}
-	if reply, code := reading(t, abi.FeatureFields)().Get(get); code < 0 || !strings.HasSuffix(string(reply), `"data":{"n":0}}`) {
+	if reply, code := reading(t)().Get(get); code < 0 || !strings.HasSuffix(string(reply), `"data":{"n":0}}`) {
 		t.Errorf("get of fields: %s, %d", reply, code)
 	}
 }
 
 func TestAListOfOwnedObjectsIsAsInAHost(t *testing.T) {
-	host := reading(t, abi.Features()...)
+	host := reading(t)
 	w := host().world
 	uid := w.mustExist("own", theOne).meta.UID
 	for name, controller := range map[string]bool{"c1": true, "c2": false, "c3": true} {
@@ -167,8 +143,5 @@ func TestAListOfOwnedObjectsIsAsInAHost(t *testing.T) {
 	nobody.primary = &object{id: nobody.primary.id} // as that of a scan or a review
 	if got := names(t, nobody, &abi.ListCall{APIVersion: "v1", Kind: "Child", OwnedBy: abi.OwnedBySelf}); got != fmt.Sprint(abi.CodeInvalid) {
 		t.Errorf("of nobody: %s", got)
-	}
-	if got := names(t, reading(t, abi.FeatureIndexes)(), &abi.ListCall{APIVersion: "v1", Kind: "Child", OwnedBy: abi.OwnedBySelf}); got != fmt.Sprint(abi.CodeInvalid) {
-		t.Errorf("without the feature: %s", got)
 	}
 }

@@ -79,7 +79,6 @@ func reviewWorld(tb testing.TB) (*World, *reviewing) {
 		}
 		return abi.CodeOK, &abi.ConvertResult{Object: []byte(strings.Replace(string(q.Object), "example.com/"+from, q.APIVersion, 1))}
 	}
-	s.features = []string{abi.FeatureAdmission, abi.FeatureConversion, abi.FeatureIndexes}
 	s.controller.Validate = []abi.Operation{abi.OperationCreate, abi.OperationUpdate, abi.OperationDelete}
 	s.controller.Mutate = []abi.Operation{abi.OperationCreate, abi.OperationUpdate}
 	s.controller.Convert = true

@@ -26,7 +26,6 @@ type World struct {
 	runner     Runner
 	plugin     string
 	controller abi.Controller
-	features   []string // of the manifest
 	following
 
 	user           sdk.User // who asks in reviews
@@ -112,10 +111,10 @@ func NewWith(tb testing.TB, runner Runner, controller ...string) *World {
 		tb.Fatalf("read manifest: %v", err)
 	}
 	w := &World{
-		tb: tb, runner: runner, plugin: manifest.Name, features: manifest.Features, now: startTime, started: startTime,
+		tb: tb, runner: runner, plugin: manifest.Name, now: startTime, started: startTime,
 		objects: map[id]*object{}, clusterScoped: map[sdk.Kind]bool{}, failedReads: map[sdk.Kind]int64{},
 		failedWrites: map[string]string{}, applied: map[id]json.RawMessage{}, created: map[id]id{}, createdWith: map[id]json.RawMessage{}, immutable: map[sdk.Kind][]string{}, keys: map[string]*key{},
-		entries: map[indexed]indexEntries{}, daemons: map[id]*daemon{}, intents: abi.MaxIntents,
+		following: following{managed: manifest.Managed}, entries: map[indexed]indexEntries{}, daemons: map[id]*daemon{}, intents: abi.MaxIntents,
 	}
 	w.controller = w.choose(manifest.Controllers, controller)
 	if d := w.daemon(); d != nil {

@@ -26,7 +26,7 @@ var (
 // script is a [Runner] that returns what the test has set.
 type script struct {
 	controller abi.Controller
-	features   []string
+	managed    bool
 	code       abi.Code
 	result     abi.Result
 	err        error
@@ -35,7 +35,7 @@ type script struct {
 }
 
 func (s *script) Describe() []byte {
-	return abi.EncodeManifest(&abi.Manifest{Name: "plug", Features: s.features, Controllers: []abi.Controller{s.controller}})
+	return abi.EncodeManifest(&abi.Manifest{Name: "plug", Managed: s.managed, Controllers: []abi.Controller{s.controller}})
 }
 
 func (s *script) Reconcile(request []byte, _ Host) (abi.Code, []byte, error) {
@@ -82,8 +82,7 @@ func (s *script) wants(objects ...string) {
 	}
 }
 
-// A plugin whose manifest does not name the feature retry cannot ask for a time.
-func TestRetryAfterWithoutTheFeatureIsReported(t *testing.T) {
+func TestRetryAfterNeedsNoPolicy(t *testing.T) {
 	sdk.Register(sdk.Controller[struct{}, struct{}]{
 		Name: "plain", For: thing,
 		Reconcile: func(*sdk.Request[struct{}, struct{}]) (sdk.Action, error) {
@@ -92,9 +91,8 @@ func TestRetryAfterWithoutTheFeatureIsReported(t *testing.T) {
 	})
 	w := New(t)
 	w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
-	run := w.Reconcile("ns/one").ExpectRetry("").ExpectBackoff(500 * time.Millisecond)
-	if want := "no luck (RetryAfter has no effect: set Retry or ErrorPolicy in the sdk.Controller)"; run.Message != want {
-		t.Errorf("the message is %q, want %q", run.Message, want)
+	if run := w.Reconcile("ns/one").ExpectRetry("").ExpectNext(time.Hour); run.Message != "no luck" {
+		t.Errorf("the message is %q", run.Message)
 	}
 }
 
@@ -435,13 +433,13 @@ func TestUnmetExpectationFailsTest(t *testing.T) {
 			w.Reconcile("ns/one")
 		},
 		"reconcile object that is not followed": func(w *World, s *script) {
-			s.features, s.controller.For.LabelSelector = []string{abi.FeatureSelectors}, "shard=a"
+			s.controller.For.LabelSelector = "shard=a"
 			w = NewWith(w.tb, s)
 			w.Create(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"namespace":"ns","name":"one"}}`)
 			w.Reconcile("ns/one")
 		},
 		"selector that does not parse": func(w *World, s *script) {
-			s.features, s.controller.For.LabelSelector = []string{abi.FeatureSelectors}, "a b"
+			s.controller.For.LabelSelector = "a b"
 			NewWith(w.tb, s)
 		},
 		"choose unknown controller": func(w *World, s *script) { NewWith(w.tb, s, "another") },

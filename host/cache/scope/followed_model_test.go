@@ -36,7 +36,7 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 	}), 0, 3)
 	m := &abi.Manifest{Name: "p"}
 	if rapid.Bool().Draw(t, "managed") {
-		m.Features = []string{abi.FeatureManaged}
+		m.Managed = true
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "controllers") {
 		c := abi.Controller{

@@ -110,7 +110,7 @@ func ofController(m *abi.Manifest, c *abi.Controller, namespaces []string) (out 
 			return s, fmt.Errorf("%s: the namespaces of the manifest (%s) are none of those that the plugin may follow (%s)",
 				w.Kind, strings.Join(sorted(w.Namespaces), ", "), strings.Join(namespaces, ", "))
 		}
-		if owned && slices.Contains(m.Features, abi.FeatureManaged) {
+		if owned && m.Managed {
 			s.Managed, s.Labels = true, labels.SelectorFromSet(labels.Set{abi.LabelManagedBy: m.Name})
 		}
 		out.Reads[s.Kind] = out.Reads[s.Kind].with(s)

@@ -20,7 +20,7 @@ func selecting(kind abi.Kind, s abi.Selector) abi.Followed {
 }
 
 func TestManifestIsWhatAPluginFollows(t *testing.T) {
-	m := &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{
+	m := &abi.Manifest{Name: "p", Managed: true, Controllers: []abi.Controller{
 		{
 			Name: "a", For: selecting(widget, abi.Selector{LabelSelector: "shard = 1"}), Owns: []abi.Followed{pod.All()},
 			Reads: []abi.Followed{selecting(widget, abi.Selector{MetadataOnly: true})}, Writes: []abi.Kind{{APIVersion: "v1", Kind: "Secret"}, pod},
@@ -83,7 +83,7 @@ func TestSelectorsThatCannotBeUsedAreRefusedByName(t *testing.T) {
 }
 
 func TestReadsOfManagedChildrenNeedNoSelector(t *testing.T) {
-	m := &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+	m := &abi.Manifest{Name: "p", Managed: true, Controllers: []abi.Controller{{
 		Name: "a", For: widget.All(), Owns: []abi.Followed{selecting(pod, abi.Selector{MetadataOnly: true})},
 		Reads: []abi.Followed{selecting(pod, abi.Selector{LabelSelector: "app"})},
 	}}}
@@ -131,7 +131,7 @@ func TestReadsThatAreLikeTheManagedChildrenChangeNothingForThem(t *testing.T) {
 		} else {
 			controller.Reads = []abi.Followed{selecting(pod, c.reads)}
 		}
-		p, err := OfManifest(&abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{controller}}, nil)
+		p, err := OfManifest(&abi.Manifest{Name: "p", Managed: true, Controllers: []abi.Controller{controller}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestListOfAllNamespacesHasWhatAnyEntryFollows(t *testing.T) {
 // A plugin that owns objects in every namespace and reads all of one must not be shown those
 // of that namespace as all that there are.
 func TestListOfAllNamespacesHasWhatThePluginOwns(t *testing.T) {
-	m := &abi.Manifest{Name: "p", Features: []string{abi.FeatureManaged}, Controllers: []abi.Controller{{
+	m := &abi.Manifest{Name: "p", Managed: true, Controllers: []abi.Controller{{
 		Name: "a", For: widget.All(), Owns: abi.AllOf(pod), Reads: []abi.Followed{selecting(pod, abi.Selector{Namespaces: []string{"x"}})},
 	}}}
 	p, err := OfManifest(m, nil)

@@ -20,7 +20,6 @@ var latecomer = abi.Kind{APIVersion: "e2e.thole.dev/v1", Kind: "Latecomer"}
 func emptyPlugin(name string, controllers ...abi.Controller) []byte {
 	m := &abi.Manifest{
 		Name: name, Version: "1", Controllers: controllers,
-		Features: []string{abi.FeatureChanges, abi.FeatureIndexes, abi.FeatureSelectors, abi.FeatureWatches},
 	}
 	return pluginWithManifest(abi.EncodeManifest(m))
 }

@@ -15,7 +15,7 @@ import (
 // do not end.
 func endlessPlugin(name string, c abi.Controller) []byte {
 	const manifestAt, resultAt = 1 << 10, 32 << 10
-	manifest := abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Features: []string{abi.FeatureRetry}, Controllers: []abi.Controller{c}})
+	manifest := abi.EncodeManifest(&abi.Manifest{Name: name, Version: "1", Controllers: []abi.Controller{c}})
 	result := []byte(`{"result":"success","status":{"version":"written"},"apply":[{"object":` +
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"}}}]}`)
 	var m tck.Module

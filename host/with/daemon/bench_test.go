@@ -120,7 +120,7 @@ func newPulses(b *testing.B, guest *sandbox.Guest, objects int, mode string) *pu
 		Plugin: "pulse", Name: "pulse", Workers: 8, Queue: w.queue, Cache: pulseCache{w: w}, Metrics: pulseMetrics{}, Logger: hclog.NewNullLogger(),
 		Hooks: []dispatch.Hooks{(&controller{plugin: w.plugin}).part().Hooks},
 	}, &dispatch.Revision{
-		Number: 1, Guest: w, Effects: w, Controller: m.Controllers[0], Scopes: follows.Controllers[0], Features: m.Features,
+		Number: 1, Guest: w, Effects: w, Controller: m.Controllers[0], Scopes: follows.Controllers[0],
 		Reads: rights.Entries{{Groups: []string{rights.Any}, Kinds: []string{rights.Any}, Verbs: []string{rights.Any}}}.ReadsOf(&m.Controllers[0]),
 	})
 	for i := range objects {

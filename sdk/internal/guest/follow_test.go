@@ -5,7 +5,6 @@ package guest_test
 import (
 	"bytes"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -68,36 +67,15 @@ func TestSelectIsPartOfEachEntryOfTheKind(t *testing.T) {
 			t.Errorf("%s is %+v, want %+v", name, have[0], have[1])
 		}
 	}
-	if !slices.Equal(m.Features, []string{abi.FeatureSelectors}) {
-		t.Errorf("features %q", m.Features)
-	}
 }
 
-func TestFeaturesOfWhatIsFollowedAreNamedWhenUsed(t *testing.T) {
+func TestWatchesArePartOfTheManifest(t *testing.T) {
 	watch := sdk.Watch{Followed: secretKind.All(), By: sdk.ByField, Field: "spec.secret"}
 	narrow := watch
 	narrow.MetadataOnly = true
-	polled := sdk.Watch{Followed: sdk.Poll(secretKind, time.Minute), By: sdk.ByField, Field: "spec.secret"}
-	for name, c := range map[string]struct {
-		controller controller
-		want       []string
-	}{
-		"nothing":                  {controller{Reads: []sdk.Kind{podKind}}, nil},
-		"a selector of everything": {controller{Select: sdk.Select(widgetKind.All())}, nil},
-		"watches":                  {controller{Watches: []sdk.Watch{watch}}, []string{abi.FeatureWatches}},
-		"watches, with a selector": {controller{Watches: []sdk.Watch{watch, narrow}}, []string{abi.FeatureWatches, abi.FeatureSelectors}},
-		"an interval of polling":   {controller{Select: sdk.Select(sdk.Poll(widgetKind, time.Second))}, []string{abi.FeaturePolling}},
-		"no interval of polling":   {controller{Select: sdk.Select(sdk.Poll(widgetKind, 0))}, nil},
-		"watches, polled":          {controller{Watches: []sdk.Watch{polled}}, []string{abi.FeatureWatches, abi.FeaturePolling}},
-		"events out":               {controller{CloudEvents: true}, nil},
-		"events in":                {controller{Receives: []sdk.Receive{{Type: "stopped"}}}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := manifestOf(t, c.controller)
-			if !slices.Equal(m.Features, c.want) || !reflect.DeepEqual(m.Controllers[0].Watches, c.controller.Watches) {
-				t.Errorf("features %q, watches %+v", m.Features, m.Controllers[0].Watches)
-			}
-		})
+	want := []sdk.Watch{watch, narrow, {Followed: sdk.Poll(secretKind, time.Minute), By: sdk.ByField, Field: "spec.secret"}}
+	if have := manifestOf(t, controller{Watches: want}).Controllers[0].Watches; !reflect.DeepEqual(have, want) {
+		t.Errorf("watches %+v, want %+v", have, want)
 	}
 }
 
@@ -138,13 +116,13 @@ func TestEventsArePartOfTheManifest(t *testing.T) {
 	}
 }
 
-func TestManagedIsAFeatureOfThePlugin(t *testing.T) {
-	if slices.Contains(manifestOf(t, controller{}).Features, abi.FeatureManaged) {
-		t.Error("a plugin has the feature without asking for it")
+func TestManagedIsOfThePlugin(t *testing.T) {
+	if manifestOf(t, controller{}).Managed {
+		t.Error("a plugin has managed children without asking for it")
 	}
 	sdk.Managed()
-	if !slices.Contains(guest.Manifest().Features, abi.FeatureManaged) {
-		t.Error("the manifest does not name the feature")
+	if !guest.Manifest().Managed {
+		t.Error("the manifest does not say that the children are managed")
 	}
 }
 

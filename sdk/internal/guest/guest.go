@@ -6,7 +6,6 @@ package guest
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
@@ -45,7 +44,7 @@ type Run struct {
 // change afterwards.
 var plugin struct {
 	name, version, memoVersion string
-	features                   []string
+	managed                    bool
 	controllers                []*Controller // pointers, because each copy of the struct is code, under TinyGo
 }
 
@@ -55,18 +54,8 @@ func Name(name, version string) { plugin.name, plugin.version = name, version }
 // MemoVersion sets the version of the format of the plugin's memos.
 func MemoVersion(version string) { plugin.memoVersion = version }
 
-// Feature names a feature in the manifest. It is not inlined, because TinyGo would do so
-// for each feature that the SDK has, in every plugin.
-//
-//go:noinline
-func Feature(name string) {
-	if !HasFeature(name) {
-		plugin.features = append(plugin.features, name)
-	}
-}
-
-// HasFeature reports whether the manifest names a feature.
-func HasFeature(name string) bool { return slices.Contains(plugin.features, name) }
+// Managed lets the host follow what the plugin has applied itself, of what it owns.
+func Managed() { plugin.managed = true }
 
 // IndexFunc gives keys to an object.
 type IndexFunc func(*abi.IndexRequest) (*abi.IndexResult, error)
@@ -134,7 +123,7 @@ func Find(name string) *Controller {
 // Manifest returns the manifest of the plugin. A plugin with a single controller
 // and no name has the name of the controller.
 func Manifest() *abi.Manifest {
-	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion, Features: plugin.features}
+	m := &abi.Manifest{Name: plugin.name, Version: plugin.version, MemoVersion: plugin.memoVersion, Managed: plugin.managed}
 	for _, c := range plugin.controllers {
 		m.Controllers = append(m.Controllers, *c.Manifest)
 	}

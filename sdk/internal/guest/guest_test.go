@@ -5,7 +5,6 @@ package guest
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 func register(t *testing.T, controllers ...*Controller) {
 	t.Helper()
 	before := plugin
-	plugin.name, plugin.version, plugin.features, plugin.controllers = "", "", nil, nil
+	plugin.name, plugin.version, plugin.managed, plugin.controllers = "", "", false, nil
 	t.Cleanup(func() { plugin = before })
 	for _, c := range controllers {
 		Register(c)
@@ -61,19 +60,6 @@ func TestManifestOfSingleControllerHasItsName(t *testing.T) {
 	MemoVersion("2")
 	if m := Manifest(); m.Name != "both" || m.Version != "1" || m.MemoVersion != "2" || len(m.Controllers) != 2 {
 		t.Errorf("the manifest is %+v", m)
-	}
-}
-
-func TestManifestNamesEachFeatureOnce(t *testing.T) {
-	register(t, controller("one"))
-	if m := Manifest(); m.Features != nil {
-		t.Errorf("a plugin that uses no feature names %q", m.Features)
-	}
-	Feature(abi.FeatureSummaries)
-	Feature(abi.FeatureSummaries)
-	m, err := abi.DecodeManifest(abi.EncodeManifest(Manifest()))
-	if err != nil || !slices.Equal(m.Features, []string{abi.FeatureSummaries}) {
-		t.Errorf("the manifest is %+v, %v", m, err)
 	}
 }
 

@@ -1,11 +1,9 @@
 package wasmtest_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -26,15 +24,11 @@ func expectLab(t *testing.T, w *sdktest.World, phase, containerID, lastEvent str
 	}
 }
 
-func TestManifestOfLabInstanceHasItsFeatures(t *testing.T) {
+func TestManifestOfLabInstanceHasItsCapabilities(t *testing.T) {
 	m := wasmtest.Load(t, "labinstance", build(t, labinstanceDir)).Manifest()
 	c := &m.Controllers[0]
 	if c.Section("cloudEvents") == nil || c.Section("receives") == nil || c.Section("scans") == nil || string(c.Section("gauges")) != `[{"index":"phase"}]` || c.Retry.Attempts != 5 || c.Timeout != 10_000 {
 		t.Errorf("the controller is %+v", c)
-	}
-	want := []string{abi.FeatureIndexes, abi.FeatureRetry}
-	if got := slices.Sorted(slices.Values(m.Features)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		t.Errorf("the features are %q, want %q", got, want)
 	}
 }
 

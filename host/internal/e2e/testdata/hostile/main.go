@@ -12,7 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 type spec struct {
@@ -74,7 +73,7 @@ func readPages(r *sdk.Run, unique string) error {
 	left := calls
 	for left > 0 {
 		query := sdk.Query{Kind: kind, LabelSelector: "absent-" + unique + " notin (" + longList + strconv.Itoa(left) + ")"}
-		for _, err := range read.Pages[struct{}](r, query, 1, read.Fields("/metadata/uid")) {
+		for _, err := range sdk.Pages[struct{}](r, query, 1, sdk.Fields("/metadata/uid")) {
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-// Command managed2 is the plugin of package managed with the feature of that name.
+// Command managed2 is the plugin of package managed with managed children.
 package main
 
 import (

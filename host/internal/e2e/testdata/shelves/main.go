@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 type spec struct {
@@ -69,7 +68,7 @@ func init() {
 			}
 			var names []string
 			books := sdk.Query{Kind: kind, FieldSelector: "data.shelf=" + r.Spec.Text}
-			for b, err := range read.Pages[book](r.Run, books, 2, read.Fields("/data/shelf")) {
+			for b, err := range sdk.Pages[book](r.Run, books, 2, sdk.Fields("/data/shelf")) {
 				if err != nil {
 					return sdk.Action{}, err
 				}

@@ -3,7 +3,6 @@ package main
 
 import (
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/prune"
 )
 
 var leaseKind = sdk.Kind{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
@@ -12,7 +11,7 @@ func init() {
 	sdk.Plugin("leases", "0.1.0")
 	for _, name := range []string{"leases", "others"} {
 		sdk.Register(sdk.Controller[struct{}, struct{}]{
-			Name: name, For: sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Owns: []sdk.Kind{leaseKind},
+			Name: name, For: sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Owns: []sdk.Kind{leaseKind}, Prune: true,
 			Reconcile: func(r *sdk.Request[struct{}, struct{}]) (sdk.Action, error) { return reconcile(r, name) },
 		})
 	}
@@ -39,6 +38,6 @@ func reconcile(r *sdk.Request[struct{}, struct{}], controller string) (sdk.Actio
 			})
 		}
 	}
-	prune.Unnamed(r.Run)
+	r.Prune()
 	return sdk.AwaitChange(), nil
 }

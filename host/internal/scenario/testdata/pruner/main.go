@@ -3,15 +3,14 @@ package main
 
 import (
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/prune"
 )
 
 func init() {
 	sdk.Plugin("pruner", "")
 	sdk.Register(sdk.Controller[struct{}, struct{}]{
-		Name: "pruner", For: sdk.Kind{APIVersion: "scenario.thole.dev/v1", Kind: "Want"},
+		Name: "pruner", For: sdk.Kind{APIVersion: "scenario.thole.dev/v1", Kind: "Want"}, Prune: true,
 		Reconcile: func(r *sdk.Request[struct{}, struct{}]) (sdk.Action, error) {
-			prune.Unnamed(r.Run)
+			r.Prune()
 			return sdk.AwaitChange(), nil
 		},
 	})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/children"
-	"github.com/thole-dev/thole/sdk/prune"
 )
 
 type spec struct {
@@ -43,7 +42,7 @@ var kinds = map[string]sdk.Kind{
 func init() {
 	sdk.Plugin("wants", "")
 	sdk.Register(sdk.Controller[spec, status]{
-		Name: "wants", For: kinds["Want"], Owns: []sdk.Kind{kinds[""], kinds["Want"]}, Writes: []sdk.Kind{kinds["Want"]}, Reconcile: reconcile,
+		Name: "wants", For: kinds["Want"], Owns: []sdk.Kind{kinds[""], kinds["Want"]}, Writes: []sdk.Kind{kinds["Want"]}, Prune: true, Reconcile: reconcile,
 	})
 	sdk.Register(sdk.Controller[spec, status]{ // that owns nothing
 		Name: "claims", For: kinds["Claim"], Writes: []sdk.Kind{kinds[""]}, Reconcile: reconcile,
@@ -73,7 +72,7 @@ func reconcile(r *request) (sdk.Action, error) {
 		}
 	}
 	if r.Spec.Prune {
-		prune.Unnamed(r.Run)
+		r.Prune()
 	}
 	r.Status.Wanted = len(r.Spec.Apply) + len(r.Spec.Create) + len(r.Spec.Adopt) + len(r.Spec.Release) + r.Spec.Copies
 	return sdk.AwaitChange(), nil

@@ -27,7 +27,7 @@ func marker() {}
 func describe() int32 {
 	kind := abi.Kind{APIVersion: "test.thole.dev/v1", Kind: "Container"}
 	return write(abi.EncodeManifest(&abi.Manifest{
-		Name: "container", Version: "1", Features: []string{abi.FeatureIndexes},
+		Name: "container", Version: "1",
 		Controllers: []abi.Controller{{
 			Name: "container", For: kind.All(),
 			Indexes: []abi.Index{{Name: "by-field", Kind: kind, Field: "spec.id"}, {Name: "by-keys", Kind: kind}},

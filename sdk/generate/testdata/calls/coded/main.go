@@ -7,7 +7,6 @@ import (
 	"github.com/thole-dev/thole/sdk/generate/testdata/calls/api"
 	"github.com/thole-dev/thole/sdk/generate/testdata/calls/helpers"
 	"github.com/thole-dev/thole/sdk/operator"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 func init() {
@@ -146,7 +145,7 @@ func reads(r *request) error {
 	_ = r.List(sdk.Query{}, &listed)
 	_, _ = helpers.Get[Got](r.Run, sdk.Ref{})
 	_, _ = helpers.List[ByConstraint](r.Run, sdk.Query{})
-	for page, err := range read.Pages[Paged](r.Run, sdk.Query{}, 1) {
+	for page, err := range sdk.Pages[Paged](r.Run, sdk.Query{}, 1) {
 		_, _ = page, err
 	}
 	return r.Config(&Argument{})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 type spec struct {
@@ -81,7 +80,7 @@ func reconcile(r *request) (sdk.Action, error) {
 		}
 	case "pages":
 		query := sdk.Query{Kind: maps, FieldSelector: "data.k!=no"}
-		for m, err := range read.Pages[configMap](r.Run, query, r.Spec.Size, read.Fields("/data/k")) {
+		for m, err := range sdk.Pages[configMap](r.Run, query, r.Spec.Size, sdk.Fields("/data/k")) {
 			if err != nil {
 				return sdk.Action{}, err
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/thole-dev/thole/sdk/kubernetes/deployment"
 	"github.com/thole-dev/thole/sdk/kubernetes/pod"
 	"github.com/thole-dev/thole/sdk/kubernetes/service"
-	"github.com/thole-dev/thole/sdk/prune"
 )
 
 // Apply a child object, Adopt and release objects.
@@ -28,7 +27,7 @@ func init() {
 		})
 	register(siteKind, "prune", pruneUnnamed,
 		sdk.Controller[Spec, Status]{
-			Owns: []sdk.Kind{deployment.Kind},
+			Owns: []sdk.Kind{deployment.Kind}, Prune: true,
 		})
 	register(siteKind, "adopt", adopt,
 		sdk.Controller[Spec, Status]{
@@ -74,7 +73,7 @@ func pruneUnnamed(r *request) (sdk.Action, error) {
 	for _, site := range r.Spec.Sites {
 		r.Apply(deploymentOf(site))
 	}
-	prune.Unnamed(r.Run)
+	r.Prune()
 	return sdk.AwaitChange(), nil
 }
 

@@ -2,7 +2,6 @@ package author
 
 import (
 	"github.com/thole-dev/thole/sdk"
-	"github.com/thole-dev/thole/sdk/read"
 )
 
 // Read other objects, Follow only what you need, Run when another object changes.
@@ -67,13 +66,13 @@ func readObjects(r *request) (sdk.Action, error) {
 
 func readLess(r *request) (sdk.Action, error) {
 	var pod Pod
-	err := r.Get(podKind.Ref("", "web"), &pod, read.Fields("/status/phase"))
+	err := r.Get(podKind.Ref("", "web"), &pod, sdk.Fields("/status/phase"))
 	if err != nil {
 		return sdk.Action{}, err
 	}
 	r.Status.Phase = pod.Status.Phase
 
-	for pod, err := range read.Pages[Pod](r.Run, sdk.Query{Kind: podKind}, 500, read.Fields("metadata", "/spec/nodeName")) {
+	for pod, err := range sdk.Pages[Pod](r.Run, sdk.Query{Kind: podKind}, 500, sdk.Fields("metadata", "/spec/nodeName")) {
 		if err != nil {
 			return sdk.Action{}, err
 		}
