@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -98,6 +100,39 @@ func TestCapabilitiesObserveAHostFromItsStartToItsEnd(t *testing.T) {
 		if got := noted(); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
+	}
+}
+
+// What a capability shows of the plugins is served with /plugins, and nothing at its path without the capability.
+func TestViewsOfCapabilitiesAreServed(t *testing.T) {
+	var env runner.Environment
+	view := with.Capability{Name: "view", New: func(of runner.Environment) runner.Capability {
+		env = of
+		return runner.Capability{Views: map[string]http.Handler{"/view": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintln(w, r.URL.Path, env.Plugins(), env.LastRuns())
+		})}}
+	}}
+	for _, test := range []struct {
+		list   with.List
+		status int
+		paths  string
+	}{{with.List{view}, http.StatusOK, "[/view]"}, {nil, http.StatusNotFound, "[]"}} {
+		r := startWith(t, controlPlane(t), test.list, nil)
+		for _, path := range []string{"/view", "/view/of/one"} {
+			response, err := http.Get("http://" + r.host.Address() + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(response.Body)
+			response.Body.Close()
+			if shown := string(text) == path+" [] map[]\n"; response.StatusCode != test.status || shown != (test.status == http.StatusOK) {
+				t.Errorf("%s: %s %q", path, response.Status, text)
+			}
+		}
+		if got := fmt.Sprint(r.host.Views()); got != test.paths {
+			t.Errorf("the views are %s, want %s", got, test.paths)
+		}
+		http.DefaultClient.CloseIdleConnections()
 	}
 }
 

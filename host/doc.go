@@ -19,8 +19,7 @@
 // requests to the host), certificates (those that the host serves TLS with), election (which replica of the
 // host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
-// (logs, metrics), status (what operators see of plugins and objects: /plugins and the page
-// /ui), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
+// (logs, metrics), status (what operators see of plugins: /plugins), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
@@ -52,7 +51,8 @@
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made
 //     when the plugin runs: the start of a plugin may fail after its part was made. The capability serves requests
-//     with a token by handlers (Serve; host/with/receives is an example), and returns a part for each
+//     by handlers: of clients whose token it checks itself (Serve; host/with/receives is an example), or who may get a
+//     path (Views; host/with/page is one). It returns a part for each
 //     plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
 //     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when
 //     it is called, by which goroutine, and whether it may block. State is what the functions of a part

@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +25,6 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
-	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/telemetry"
 	"github.com/thole-dev/thole/host/with"
 )
@@ -62,8 +63,8 @@ type Host struct {
 	// replicas is nil if there is one.
 	replicas *replicas
 	// webhooks is nil if none are served.
-	webhooks *webhooks
-	handlers map[string]http.Handler // of capabilities
+	webhooks        *webhooks
+	handlers, views map[string]http.Handler // of capabilities
 	// secure is nil if the server serves everything to everybody.
 	secure       *secure
 	policies     policies
@@ -78,7 +79,6 @@ type Host struct {
 	runner  *runner.Runner
 	sandbox *sandbox.Sandbox
 	server  *serve.Server
-	page    *status.Page
 }
 
 // New checks the configuration and makes the stages. Nothing runs yet, and
@@ -104,13 +104,13 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err != nil {
 		return nil, err
 	}
-	h.page = newPage(h, env.Pod)
-	observers := events.Observers(env.Events, h.metrics.CountEvents(), h.page, events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
+	observers := events.Observers(env.Events, h.metrics.CountEvents(), events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
 	h.events = observers
 	h.capabilities = env.Capabilities.New(runner.Environment{
-		Cluster: cluster, Client: unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod, Awaits: h.awaits,
+		Cluster: cluster, Client: unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod,
+		Awaits: h.awaits, Plugins: h.Plugins, LastRuns: h.lastRuns,
 	}, c.Values)
-	h.handlers = handlersOf(h.capabilities)
+	h.handlers, h.views = handlersOf(h.capabilities)
 	for _, capability := range h.capabilities {
 		if capability.Observe != nil {
 			observers.Add(events.Func(capability.Observe))
@@ -178,8 +178,8 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Metrics:  h.metrics.Registry,
 		Checks:   h.readiness,
 		Plugins:  func() any { return h.Plugins() },
-		UI:       h.page,
 		Handlers: h.handlers,
+		Views:    h.views,
 		Secure:   h.secure.serve(), Profiling: c.Profiling,
 		Logger: h.logger.Named("serve"),
 	})
@@ -188,6 +188,9 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 
 // Address returns the address of probes, metrics and plugin states.
 func (h *Host) Address() string { return h.server.Address() }
+
+// Views returns the paths of what capabilities serve there for people, in order.
+func (h *Host) Views() []string { return slices.Sorted(maps.Keys(h.views)) }
 
 // RetryRefused tries every plugin again that was refused or rolled back.
 func (h *Host) RetryRefused() {
@@ -214,7 +217,6 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { h.secure.run(ctx); return nil })
-	stages.Go(func() error { h.page.Run(ctx); return nil })
 	stages.Go(func() error { return h.server.Run(ctx) })
 	stages.Go(func() error {
 		return h.source.Run(ctx, func(s source.Snapshot) { h.catalog.Update(ctx, h.modules(s)) })

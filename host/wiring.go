@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -188,25 +187,17 @@ func awaited(all []catalog.Status, runs func(plugin string) bool) bool {
 	})
 }
 
-// handlersOf returns the handlers of all capabilities, by their patterns.
-func handlersOf(capabilities []runner.Capability) map[string]http.Handler {
-	all := map[string]http.Handler{}
-	for _, c := range capabilities {
-		maps.Copy(all, c.Serve)
-	}
-	return all
-}
+// lastRuns implements [runner.Environment].LastRuns.
+func (h *Host) lastRuns() map[string][]dispatch.LastRun { return h.runner.LastRuns() }
 
-// newPage returns the status page, for stages that are still to be made.
-func newPage(h *Host, pod *corev1.ObjectReference) *status.Page {
-	c := status.Config{
-		Version: h.version, Logger: h.logger.Named("status"), Plugins: h.Plugins, Numbers: h.metrics.Numbers,
-		LastRuns: func() map[string][]dispatch.LastRun { return h.runner.LastRuns() },
+// handlersOf returns the handlers of all capabilities, by their patterns, and their views, by their paths.
+func handlersOf(capabilities []runner.Capability) (handlers, views map[string]http.Handler) {
+	handlers, views = map[string]http.Handler{}, map[string]http.Handler{}
+	for _, c := range capabilities {
+		maps.Copy(handlers, c.Serve)
+		maps.Copy(views, c.Views)
 	}
-	if pod != nil {
-		c.Replica = pod.Name
-	}
-	return status.New(c)
+	return handlers, views
 }
 
 // Plugins returns the status of every plugin, ordered by name.

@@ -11,7 +11,7 @@
 //	subject.go   the answers about one of them: how they are got, and for how long they are
 //	             remembered
 //	tokens.go    who sends a request: TokenReviews
-//	viewers.go   who may get metrics, states and pages, also in an outage
+//	viewers.go   who may get metrics, states and other paths, also in an outage
 //	caller.go    whether who sends it may make an object run by an event, or get a path
 //	read.go      whether an account may read an object: by a right to all, to those of the
 //	             namespace, or to this one

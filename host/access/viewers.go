@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/internal/explain"
 )
 
-// This file decides who may get metrics, states and pages of the host, also while the API
+// This file decides who may get metrics, states and other paths of the host, also while the API
 // server cannot be asked: that is when one looks.
 
 const (

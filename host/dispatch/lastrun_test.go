@@ -72,7 +72,7 @@ func TestLastRunOfAnObjectThatIsGoneIsKeptUntilItEndsWell(t *testing.T) {
 	}
 }
 
-// A reason without a bit would be missing on the status page.
+// People would not see a reason without a bit.
 func TestEveryReasonIsInAReasonSet(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../abi/messages.go", nil, 0)
 	if err != nil {

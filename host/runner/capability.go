@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -35,6 +36,12 @@ type Environment struct {
 	// Awaits reports whether there is a plugin that is about to run on this replica, and for which runs returns
 	// false, or it is not known yet which plugins there are. It is not called before the host serves requests.
 	Awaits func(runs func(plugin string) bool) bool
+	// Plugins returns the states of all plugins, by name, as /plugins has them, and LastRuns how the latest run of each
+	// object has ended, by the controllers that run, each named plugin/controller. They take the locks of the stages:
+	// functions that may be called with locks held must not call them. Nor are they called before the host serves
+	// requests.
+	Plugins  func() []status.Plugin
+	LastRuns func() map[string][]dispatch.LastRun
 }
 
 // Capability is what a capability does with the plugins of a host. The runner calls those of several
@@ -51,6 +58,10 @@ type Capability struct {
 	// checks itself. They are served with probes and metrics, over TLS or to this machine, and with webhooks.
 	// They are called while the host runs, by a goroutine of each request, and may block.
 	Serve map[string]http.Handler
+	// Views are handlers of GET requests of a path, such as /view, and of those below it, for clients who may get the
+	// path by their rights, as they may get /metrics. They are served with that, and not with webhooks. They are called
+	// as those of Serve.
+	Views map[string]http.Handler
 	// Stop is called once, when no plugin runs any more or the host could not be made. Nothing is observed
 	// after that. It may block until nothing is left to do.
 	Stop func()

@@ -54,7 +54,7 @@ func startSecured(t *testing.T, change ...func(*Config)) *secured {
 	s := &secured{T: t, client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
 	c := Config{
 		Metrics: prometheus.NewRegistry(), Checks: func() []Check { return nil }, Plugins: func() any { return "plugins" }, Profiling: true,
-		UI:       http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "page of", r.PathValue("plugin")) }),
+		Views:    map[string]http.Handler{"/board": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "board at", r.URL.Path) })},
 		Handlers: map[string]http.Handler{"/orders": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })},
 		Secure:   &Secure{Certificate: func() (*tls.Certificate, error) { return certificate, nil }, Authorize: authorize},
 	}
@@ -103,7 +103,7 @@ func password(text string) func(*http.Request) {
 
 func TestOnlyProbesAreServedWithoutAToken(t *testing.T) {
 	s := startSecured(t)
-	protected := []string{"/metrics", "/plugins", "/ui", "/ui/", "/ui/plugins/p", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/symbol"}
+	protected := []string{"/metrics", "/plugins", "/board", "/board/", "/board/plugins/p", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/symbol"}
 	for _, path := range []string{"/healthz", "/readyz", "/readyz?verbose"} {
 		if r := s.get(path, nil); r.StatusCode != http.StatusOK || !r.Close {
 			t.Errorf("%s: %s %s, keeps the connection: %v", path, r.Status, r.text, !r.Close)
@@ -143,7 +143,7 @@ func TestOnlyProbesAreServedWithoutAToken(t *testing.T) {
 			}
 		}
 	}
-	for path, want := range map[string]int{"/metrics": http.StatusOK, "/plugins": http.StatusForbidden, "/ui": http.StatusForbidden, "/ui/plugins/p": http.StatusForbidden, "/debug/pprof/": http.StatusForbidden, "/nothing": http.StatusNotFound} {
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/plugins": http.StatusForbidden, "/board": http.StatusForbidden, "/board/plugins/p": http.StatusForbidden, "/debug/pprof/": http.StatusForbidden, "/nothing": http.StatusNotFound} {
 		if r := s.get(path, bearer("metrics")); r.StatusCode != want {
 			t.Errorf("%s: %s %s, want %d", path, r.Status, r.text, want)
 		}
@@ -153,8 +153,8 @@ func TestOnlyProbesAreServedWithoutAToken(t *testing.T) {
 func TestPathsAreNotWrittenInAnotherWayToPassTheCheck(t *testing.T) {
 	s := startSecured(t)
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	for _, path := range []string{"//plugins", "/healthz/../plugins", "/./plugins", "/%70lugins", "/plugins/", "/healthz/%2e%2e/plugins", "/debug/pprof/../../plugins", "/readyz;/../plugins", "//ui", "/%75i", "/ui/plugins/../../plugins"} {
-		if r := s.get(path, nil); r.StatusCode == http.StatusOK || strings.Contains(r.text, `"plugins"`) || strings.Contains(r.text, "page of") {
+	for _, path := range []string{"//plugins", "/healthz/../plugins", "/./plugins", "/%70lugins", "/plugins/", "/healthz/%2e%2e/plugins", "/debug/pprof/../../plugins", "/readyz;/../plugins", "//board", "/%62oard", "/board/plugins/../../plugins"} {
+		if r := s.get(path, nil); r.StatusCode == http.StatusOK || strings.Contains(r.text, `"plugins"`) || strings.Contains(r.text, "board at") {
 			t.Errorf("%s: %s %s", path, r.Status, r.text)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package serve is the HTTP server of the host. It serves probes, metrics, the status of the plugins and
-// a page for operators, all of them read-only, and what its user adds.
+// Package serve is the HTTP server of the host. It serves probes, metrics and the status of the plugins, all of them
+// read-only, and what its user adds.
 package serve
 
 import (
@@ -33,11 +33,12 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Checks  func() []Check // of /readyz, in order
 	Plugins func() any     // of /plugins, encoded as JSON
-	UI      http.Handler   // of /ui, /ui/ and /ui/plugins/PLUGIN; nil: there is no page
 	// Handlers are for clients with a token, which they check themselves: over TLS or from this machine, by the
 	// patterns of [http.ServeMux].
 	Handlers map[string]http.Handler
-	Secure   *Secure // nil: everything is served to everybody who reaches the address
+	// Views are handlers of GET requests of a path and of those below it, for clients who may get the path.
+	Views  map[string]http.Handler
+	Secure *Secure // nil: everything is served to everybody who reaches the address
 	// Profiling serves /debug/pprof/.
 	Profiling bool
 	Logger    hclog.Logger
@@ -50,7 +51,7 @@ type Config struct {
 // maxConnections bounds what clients can hold. Others wait until one of these has ended.
 const maxConnections = 512
 
-// Server serves /healthz, /readyz, /metrics, /plugins, /ui, handlers of its user and profiles to requests for its own host.
+// Server serves /healthz, /readyz, /metrics, /plugins, handlers of its user and profiles to requests for its own host.
 type Server struct {
 	config   Config
 	listener net.Listener
@@ -132,10 +133,10 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /metrics", secure.protect("/metrics", promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError,
 	})))
-	if s.config.UI != nil {
-		for _, path := range []string{"/ui", "/ui/{$}", "/ui/plugins/{plugin}"} {
-			mux.Handle("GET "+path, secure.protect("/ui", s.config.UI))
-		}
+	for path, view := range s.config.Views {
+		view = secure.protect(path, view)
+		mux.Handle("GET "+path, view)
+		mux.Handle("GET "+path+"/", view)
 	}
 	if s.config.Profiling {
 		for path, profile := range profiles {

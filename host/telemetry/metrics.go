@@ -23,10 +23,12 @@ import (
 // itself are not among them: the wiring registers a collector of those.
 type Metrics struct {
 	Registry *prometheus.Registry
+	// Controllers has some of the series of controllers alone: runs, errors, time, workers and depths of queues. To
+	// collect everything takes as long as a scrape.
+	Controllers *prometheus.Registry
 
-	shown   *prometheus.Registry // of what Numbers returns
-	limits  []string             // values of the label limit
-	byLabel map[string][]vec     // by the first label
+	limits  []string         // values of the label limit
+	byLabel map[string][]vec // by the first label
 
 	reconciles    *prometheus.CounterVec
 	errors        *prometheus.CounterVec
@@ -80,7 +82,8 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
 	m.addWebhookMetrics()
-	m.addShown()
+	m.Controllers = prometheus.NewRegistry()
+	m.Controllers.MustRegister(m.reconciles, m.errors, m.duration, m.activeWorkers, m.maxWorkers, m.queues.depth)
 	return m
 }
 

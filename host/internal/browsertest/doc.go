@@ -1,4 +1,4 @@
-// Package browsertest tests the status page, host/status, in a real browser: Chromium, without a window, on a
+// Package browsertest tests the status page, host/with/page, in a real browser: Chromium, without a window, on a
 // host with real plugins and a real control plane. It is a module of its own, since what drives the browser
 // brings much with it.
 //

@@ -171,9 +171,14 @@ func stageBans() []Ban {
 			Why:       "the runner connects the stages for one plugin: only the wiring and the capabilities use it",
 		},
 		{
-			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, status}},
+			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner, status, "./host/with/..."}},
 			Imported:  Set{Of: []string{status}},
-			Why:       "status shows what the others do: they pass it numbers and events, and only the wiring uses it",
+			Why:       "status shows what the others do: only the wiring and the capabilities use it",
+		},
+		{
+			Importers: Set{Of: []string{"./..."}, Except: []string{"./host/with/page"}},
+			Imported:  Set{Of: []string{"html/template"}},
+			Why:       "page is the capability that shows something in a browser: templates take megabytes of a program",
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},

@@ -176,7 +176,11 @@ func TestEveryBanForbidsSomethingAndNoMore(t *testing.T) {
 		{"host/queue", module + "/host/cache/x", true},
 		{"host", module + "/host/status", false},
 		{"host/status", module + "/host/dispatch", false},
-		{"host/runner", module + "/host/status", true},
+		{"host/runner", module + "/host/status", false},
+		{"host/serve", module + "/host/status", true},
+		{"host/with/page", module + "/host/status", false},
+		{"host/with/page", "html/template", false},
+		{"host/serve", "html/template", true},
 	}
 	hit := make([]bool, len(Bans))
 	for _, c := range cases {

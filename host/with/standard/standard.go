@@ -8,6 +8,7 @@ import (
 	"github.com/thole-dev/thole/host/with/daemon"
 	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/http"
+	"github.com/thole-dev/thole/host/with/page"
 	"github.com/thole-dev/thole/host/with/podevents"
 	"github.com/thole-dev/thole/host/with/receives"
 	"github.com/thole-dev/thole/host/with/scans"
@@ -28,5 +29,6 @@ func Capabilities() with.List {
 		cloudevents.Capability(),
 		traces.Capability(),
 		podevents.Capability(),
+		page.Capability(),
 	}
 }

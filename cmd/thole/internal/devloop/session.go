@@ -91,7 +91,9 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.newHost(ctx); err != nil {
 		return err
 	}
-	s.out.say("host", plain, "http://%s/ui", s.host.Address())
+	for _, path := range s.host.Views() {
+		s.out.say("host", plain, "http://%s%s", s.host.Address(), path)
+	}
 	s.out.say("build", faint, "the first one, by %s", s.toolchain)
 	background.Go(func() {
 		if err := s.host.Run(ctx); err != nil {

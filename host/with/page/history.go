@@ -1,4 +1,4 @@
-package status
+package page
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ type Load struct {
 }
 
 // history has the latest loads of each plugin. One that is loaded again and again displaces nothing of
-// others. It implements [events.Observer].
+// others.
 type history struct {
 	mu       sync.Mutex
 	byPlugin map[string][]Load
@@ -37,8 +37,8 @@ const (
 	maxDetail     = 512 // bytes
 )
 
-// Observe implements [events.Observer].
-func (h *history) Observe(event events.Event) {
+// observe adds what an event reports of loads.
+func (h *history) observe(event events.Event) {
 	switch e := event.(type) {
 	case events.PluginStarted:
 		h.add(ofRevision("started", e.Revision))

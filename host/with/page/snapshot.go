@@ -1,4 +1,4 @@
-package status
+package page
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // snapshot is everything that pages show, at one time. It is not changed after it was made.
@@ -23,7 +23,7 @@ type snapshot struct {
 
 // totals are numbers of one or more controllers.
 type totals struct {
-	telemetry.Numbers
+	Numbers
 	Rate             Rate
 	Rated            bool // there are rates
 	Objects          int  // that have run
@@ -31,7 +31,7 @@ type totals struct {
 }
 
 type pluginView struct {
-	Plugin
+	status.Plugin
 	Total       totals
 	Controllers []controllerView // that run, by name
 }
@@ -80,14 +80,14 @@ func (t *totals) add(o *totals) {
 }
 
 // collect makes a snapshot.
-func (p *Page) collect() (*snapshot, error) {
-	numbers, err := p.config.Numbers()
+func (p *page) collect() (*snapshot, error) {
+	numbers, err := p.numbers()
 	if err != nil {
 		return nil, err
 	}
 	s := &snapshot{At: time.Now()}
-	byPlugin := s.controllers(numbers, p.rates.until(sample{s.At, numbers}), p.config.LastRuns())
-	for _, plugin := range p.config.Plugins() {
+	byPlugin := s.controllers(numbers, p.rates.until(sample{s.At, numbers}), p.lastRuns())
+	for _, plugin := range p.plugins() {
 		view := pluginView{Plugin: plugin, Controllers: byPlugin[plugin.Name]}
 		for _, c := range view.Controllers {
 			view.Total.add(&c.Total)
@@ -99,7 +99,7 @@ func (p *Page) collect() (*snapshot, error) {
 }
 
 // controllers joins what is known of each controller, by plugin, and adds the objects to the snapshot.
-func (s *snapshot) controllers(numbers map[string]telemetry.Numbers, rates map[string]Rate, runs map[string][]dispatch.LastRun) map[string][]controllerView {
+func (s *snapshot) controllers(numbers map[string]Numbers, rates map[string]Rate, runs map[string][]dispatch.LastRun) map[string][]controllerView {
 	byPlugin := map[string][]controllerView{}
 	for _, id := range slices.Sorted(maps.Keys(numbers)) {
 		plugin, controller, _ := strings.Cut(id, "/")

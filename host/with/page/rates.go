@@ -1,11 +1,9 @@
-package status
+package page
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/thole-dev/thole/host/telemetry"
 )
 
 // rates keeps counters of the last minute.
@@ -16,7 +14,7 @@ type rates struct {
 
 type sample struct {
 	at      time.Time
-	numbers map[string]telemetry.Numbers
+	numbers map[string]Numbers
 }
 
 // Samples are taken at this distance, and so many of them make a minute.
@@ -29,7 +27,7 @@ const (
 type Rate struct{ Runs, Errors float64 }
 
 // run takes samples until ctx is done.
-func (r *rates) run(ctx context.Context, numbers func() (map[string]telemetry.Numbers, error)) {
+func (r *rates) run(ctx context.Context, numbers func() (map[string]Numbers, error)) {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
 	for {
@@ -68,7 +66,7 @@ func (r *rates) until(now sample) map[string]Rate {
 	for id, n := range now.numbers {
 		before := first.numbers[id]
 		if before.Runs > n.Runs {
-			before = telemetry.Numbers{}
+			before = Numbers{}
 		}
 		out[id] = Rate{Runs: (n.Runs - before.Runs) / seconds, Errors: (n.Errors - before.Errors) / seconds}
 	}

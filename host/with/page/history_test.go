@@ -1,4 +1,4 @@
-package status
+package page
 
 import (
 	"errors"
@@ -37,7 +37,7 @@ func TestHistoryHasTheLatestFirst(t *testing.T) {
 		events.PluginStopped{Plugin: "a", Removed: true},
 		events.PluginStopped{Plugin: "b"},
 	} {
-		h.Observe(e)
+		h.observe(e)
 	}
 	want := "b stopped 0 x1; a removed 0 x1; a rolled back 2 x1; a started 1 x1; a started 2 x1; a restored 1 x1; a refused 0 x2; b started 1 x1; a started 1 x1; a waits 0 x1"
 	if got := describe(h.of("")); got != want {
@@ -51,10 +51,10 @@ func TestHistoryHasTheLatestFirst(t *testing.T) {
 // However often a plugin is loaded, and whatever their number, the memory is bounded and others keep theirs.
 func TestHistoryIsBounded(t *testing.T) {
 	h := newHistory()
-	h.Observe(events.PluginStarted{Revision: events.Revision{Plugin: "quiet", Number: 1}})
+	h.observe(events.PluginStarted{Revision: events.Revision{Plugin: "quiet", Number: 1}})
 	for i := range 1000 {
-		h.Observe(events.PluginStarted{Revision: events.Revision{Plugin: "busy", Number: i, Version: strings.Repeat("v", 10_000)}})
-		h.Observe(events.PluginRefused{Plugin: "busy", Err: errors.New(strings.Repeat("x\n", 10_000)), Digest: fmt.Sprint(i)})
+		h.observe(events.PluginStarted{Revision: events.Revision{Plugin: "busy", Number: i, Version: strings.Repeat("v", 10_000)}})
+		h.observe(events.PluginRefused{Plugin: "busy", Err: errors.New(strings.Repeat("x\n", 10_000)), Digest: fmt.Sprint(i)})
 	}
 	busy := h.of("busy")
 	if len(busy) != loadsOfPlugin || len(busy[0].Detail) > maxDetail || strings.Contains(busy[0].Detail, "\n") || len(busy[1].Version) > maxDetail {
@@ -64,9 +64,9 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Error(got)
 	}
 	for i := range 2 * maxPlugins {
-		h.Observe(events.PluginStarted{Revision: events.Revision{Plugin: fmt.Sprint(i), Number: 1}})
+		h.observe(events.PluginStarted{Revision: events.Revision{Plugin: fmt.Sprint(i), Number: 1}})
 		if i == maxPlugins/2 {
-			h.Observe(events.PluginStarted{Revision: events.Revision{Plugin: "busy", Number: 7}})
+			h.observe(events.PluginStarted{Revision: events.Revision{Plugin: "busy", Number: 7}})
 		}
 	}
 	if len(h.byPlugin) != maxPlugins || len(h.of("quiet")) != 0 || len(h.of(fmt.Sprint(2*maxPlugins-1))) != 1 {

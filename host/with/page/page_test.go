@@ -1,4 +1,4 @@
-package status
+package page
 
 import (
 	"errors"
@@ -19,34 +19,35 @@ import (
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/status"
 )
 
 // shown is a page about what its fields have.
 type shown struct {
 	*testing.T
-	page    *Page
-	plugins []Plugin
-	numbers map[string]telemetry.Numbers
+	page    *page
+	plugins []status.Plugin
+	numbers map[string]Numbers
 	runs    map[string][]dispatch.LastRun
 	err     error // of the metrics
 	asked   int
 }
 
 func newShown(t *testing.T) *shown {
-	s := &shown{T: t, numbers: map[string]telemetry.Numbers{}, runs: map[string][]dispatch.LastRun{}}
-	s.page = New(Config{
+	s := &shown{T: t, numbers: map[string]Numbers{}, runs: map[string][]dispatch.LastRun{}}
+	s.page = newPage(runner.Environment{
 		Version: "v1", Logger: hclog.NewNullLogger(),
-		Plugins:  func() []Plugin { s.asked++; return s.plugins },
-		Numbers:  func() (map[string]telemetry.Numbers, error) { return s.numbers, s.err },
+		Plugins:  func() []status.Plugin { s.asked++; return s.plugins },
 		LastRuns: func() map[string][]dispatch.LastRun { return s.runs },
 	})
+	s.page.numbers = func() (map[string]Numbers, error) { return s.numbers, s.err }
 	return s
 }
 
 // add adds a plugin with one controller, c.
-func (s *shown) add(name string, state catalog.State, numbers telemetry.Numbers, runs ...dispatch.LastRun) {
-	s.plugins = append(s.plugins, Plugin{Status: catalog.Status{Name: name, State: state, Revision: 1}})
+func (s *shown) add(name string, state catalog.State, numbers Numbers, runs ...dispatch.LastRun) {
+	s.plugins = append(s.plugins, status.Plugin{Status: catalog.Status{Name: name, State: state, Revision: 1}})
 	s.numbers[name+"/c"], s.runs[name+"/c"] = numbers, runs
 }
 
@@ -55,12 +56,8 @@ func lastRun(name string, duration time.Duration, failure *dispatch.LastFailure)
 }
 
 func (s *shown) get(path string) *httptest.ResponseRecorder {
-	mux := http.NewServeMux()
-	for _, pattern := range []string{"/ui", "/ui/{$}", "/ui/plugins/{plugin}"} {
-		mux.Handle("GET "+pattern, s.page)
-	}
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	s.page.handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w
 }
 
@@ -120,10 +117,10 @@ func text(n *html.Node) string {
 func TestOverviewHasPluginsAndTheObjectsToLookAt(t *testing.T) {
 	s := newShown(t)
 	failed := &dispatch.LastFailure{Class: abi.ClassPanic, Reason: "Panic", Attempt: 3}
-	s.add("a", catalog.Running, telemetry.Numbers{Queued: 4, Active: 1, Workers: 2, Runs: 10, Errors: 3, Seconds: 5},
+	s.add("a", catalog.Running, Numbers{Queued: 4, Active: 1, Workers: 2, Runs: 10, Errors: 3, Seconds: 5},
 		lastRun("good", 10*time.Millisecond, nil), lastRun("bad", time.Millisecond, failed),
 		lastRun("late", time.Millisecond, &dispatch.LastFailure{Class: abi.ClassWaiting, Reason: "NotYet", Attempt: 9}))
-	s.add("b", catalog.Failed, telemetry.Numbers{Queued: 1})
+	s.add("b", catalog.Failed, Numbers{Queued: 1})
 	s.plugins[1].LastError = "no export <reconcile>"
 	page := s.fresh("/ui")
 	for id, want := range map[string][]string{
@@ -142,8 +139,8 @@ func TestOverviewHasPluginsAndTheObjectsToLookAt(t *testing.T) {
 
 func TestObjectsOfAPluginAreFoundAndOrdered(t *testing.T) {
 	s := newShown(t)
-	s.add("a", catalog.Running, telemetry.Numbers{})
-	s.add("b", catalog.Running, telemetry.Numbers{}, lastRun("of-b", 0, nil))
+	s.add("a", catalog.Running, Numbers{})
+	s.add("b", catalog.Running, Numbers{}, lastRun("of-b", 0, nil))
 	for i := range 250 {
 		r := lastRun(fmt.Sprintf("x-%03d", i), time.Duration(i)*time.Millisecond, nil)
 		r.Ended = r.Ended.Add(-time.Duration(i) * time.Minute)
@@ -182,12 +179,12 @@ func TestObjectsOfAPluginAreFoundAndOrdered(t *testing.T) {
 func TestNothingOfAPluginIsMarkup(t *testing.T) {
 	s := newShown(t)
 	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>{{.}}`
-	s.add("a", catalog.Degraded, telemetry.Numbers{}, dispatch.LastRun{
+	s.add("a", catalog.Degraded, Numbers{}, dispatch.LastRun{
 		Object: object.Key{Name: evil}, Ended: time.Now(), Failure: &dispatch.LastFailure{Class: abi.Class(evil), Reason: evil},
 	})
 	s.plugins[0].Version, s.plugins[0].LastError, s.plugins[0].Leader, s.plugins[0].WaitsFor = evil, evil, evil, evil
-	s.page.Observe(events.PluginRefused{Plugin: "a", Step: "load", Err: errors.New(evil), Digest: evil})
-	s.page.Observe(events.PluginStarted{Revision: events.Revision{Plugin: evil, Version: evil, Digest: evil}})
+	s.page.history.observe(events.PluginRefused{Plugin: "a", Step: "load", Err: errors.New(evil), Digest: evil})
+	s.page.history.observe(events.PluginStarted{Revision: events.Revision{Plugin: evil, Version: evil, Digest: evil}})
 	for _, path := range []string{"/ui", "/ui/plugins/a", "/ui/plugins/a?object=" + strings.NewReplacer(`"`, "%22", " ", "%20", "<", "%3C", ">", "%3E").Replace(evil)} {
 		page := s.fresh(path)
 		root, err := html.Parse(strings.NewReader(page))
@@ -228,7 +225,7 @@ func TestPagesAreForNobodyElse(t *testing.T) {
 
 func TestPagesThatAreNotThere(t *testing.T) {
 	s := newShown(t)
-	s.page.Observe(events.PluginStopped{Plugin: "gone", Removed: true})
+	s.page.history.observe(events.PluginStopped{Plugin: "gone", Removed: true})
 	for path, want := range map[string]struct {
 		status int
 		text   string
@@ -265,13 +262,13 @@ func TestManyWhoLookCostAsMuchAsOne(t *testing.T) {
 		if s.asked != 1 {
 			t.Errorf("collected %d times", s.asked)
 		}
-		time.Sleep(Validity) // fake time
+		time.Sleep(validity) // fake time
 		synctest.Wait()
 		if s.page.current != nil {
 			t.Error("the snapshot is kept although nobody asks")
 		}
 		if s.get("/ui"); s.asked != 2 {
-			t.Errorf("collected %d times after %s", s.asked, Validity)
+			t.Errorf("collected %d times after %s", s.asked, validity)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package telemetry
+package page
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ type Numbers struct {
 	Seconds float64 // controller_runtime_reconcile_time_seconds_sum
 }
 
-// Numbers returns those of each controller that runs, by plugin/controller.
-func (m *Metrics) Numbers() (map[string]Numbers, error) {
-	families, err := m.shown.Gather()
+// numbersOf returns those of each controller that runs, by plugin/controller.
+func numbersOf(metrics prometheus.Gatherer) (map[string]Numbers, error) {
+	families, err := metrics.Gather()
 	if err != nil {
 		return nil, fmt.Errorf("collect the metrics of controllers: %w", err)
 	}
@@ -60,10 +60,4 @@ func (n *Numbers) add(family string, metric *dto.Metric) {
 	case "controller_runtime_reconcile_errors_total":
 		n.Errors = metric.GetCounter().GetValue()
 	}
-}
-
-// addShown makes the registry of what Numbers returns: to collect everything would take as long as a scrape.
-func (m *Metrics) addShown() {
-	m.shown = prometheus.NewRegistry()
-	m.shown.MustRegister(m.reconciles, m.errors, m.duration, m.activeWorkers, m.maxWorkers, m.queues.depth)
 }

@@ -1,24 +1,22 @@
-package status
+package page
 
 import (
 	"context"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/thole-dev/thole/host/telemetry"
 )
 
 func TestRatesAreOfTheLastMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rates
 		begun := time.Now()
-		numbers := func() (map[string]telemetry.Numbers, error) {
+		numbers := func() (map[string]Numbers, error) {
 			runs := 10 * time.Since(begun).Seconds() // in each second
 			if time.Since(begun) > time.Minute {
 				runs = 600 + 2*(time.Since(begun)-time.Minute).Seconds()
 			}
-			return map[string]telemetry.Numbers{"a/c": {Runs: runs, Errors: runs / 2}}, nil
+			return map[string]Numbers{"a/c": {Runs: runs, Errors: runs / 2}}, nil
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -50,8 +48,8 @@ func TestRatesAreOfTheLastMinute(t *testing.T) {
 func TestRateOfAControllerThatWasStartedAgain(t *testing.T) {
 	var r rates
 	now := time.Now()
-	r.add(sample{now, map[string]telemetry.Numbers{"a/c": {Runs: 1000, Errors: 900}}})
-	got := r.until(sample{now.Add(10 * time.Second), map[string]telemetry.Numbers{"a/c": {Runs: 20, Errors: 10}, "b/c": {Runs: 40}}})
+	r.add(sample{now, map[string]Numbers{"a/c": {Runs: 1000, Errors: 900}}})
+	got := r.until(sample{now.Add(10 * time.Second), map[string]Numbers{"a/c": {Runs: 20, Errors: 10}, "b/c": {Runs: 40}}})
 	if got["a/c"] != (Rate{2, 1}) || got["b/c"] != (Rate{Runs: 4}) {
 		t.Errorf("%v", got)
 	}

@@ -1,8 +1,7 @@
-package status
+package page
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -19,23 +18,19 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/events"
-	"github.com/thole-dev/thole/host/telemetry"
+	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/status"
 )
 
-// Config configures a [Page].
-type Config struct {
-	Version  string // of the host
-	Replica  string // the name of this one; "": there is no other
-	Plugins  func() []Plugin
-	Numbers  func() (map[string]telemetry.Numbers, error)
-	LastRuns func() map[string][]dispatch.LastRun
-	Logger   hclog.Logger
-}
+// page serves the status page: /ui, and /ui/plugins/PLUGIN.
+type page struct {
+	version  string // of the host
+	replica  string // the name of this one; "": there is no other
+	plugins  func() []status.Plugin
+	numbers  func() (map[string]Numbers, error)
+	lastRuns func() map[string][]dispatch.LastRun
+	logger   hclog.Logger
 
-// Page serves the status page: /ui, and /ui/plugins/PLUGIN. It is an [events.Observer] of loads.
-type Page struct {
-	config  Config
 	started time.Time
 	history history
 	rates   rates
@@ -44,8 +39,8 @@ type Page struct {
 	current *snapshot  // nil: it is not valid any more
 }
 
-// Validity is for how long a snapshot is shown: however many look at pages, nothing is collected more often.
-const Validity = time.Second
+// validity is for how long a snapshot is shown: however many look at pages, nothing is collected more often.
+const validity = time.Second
 
 // What the overview has.
 const (
@@ -57,19 +52,21 @@ const (
 // pageSize is how many objects the page of a plugin has.
 const pageSize = 100
 
-// New returns a page.
-func New(config Config) *Page {
-	return &Page{config: config, started: time.Now(), history: history{byPlugin: map[string][]Load{}}}
+// newPage returns the page of a host.
+func newPage(env runner.Environment) *page {
+	p := &page{
+		version: env.Version, plugins: env.Plugins, lastRuns: env.LastRuns, logger: env.Logger.Named(name),
+		numbers: func() (map[string]Numbers, error) { return numbersOf(env.Metrics.Controllers) },
+		started: time.Now(), history: history{byPlugin: map[string][]Load{}},
+	}
+	if env.Pod != nil {
+		p.replica = env.Pod.Name
+	}
+	return p
 }
 
-// Observe implements [events.Observer].
-func (p *Page) Observe(e events.Event) { p.history.Observe(e) }
-
-// Run keeps the counters of the last minute until ctx is done.
-func (p *Page) Run(ctx context.Context) { p.rates.run(ctx, p.config.Numbers) }
-
-// snapshot returns one that is not older than [Validity].
-func (p *Page) snapshot() (*snapshot, error) {
+// snapshot returns one that is not older than [validity].
+func (p *page) snapshot() (*snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.current != nil {
@@ -80,7 +77,7 @@ func (p *Page) snapshot() (*snapshot, error) {
 		return nil, err
 	}
 	p.current = s
-	time.AfterFunc(Validity, func() { // it may take megabytes, and perhaps nobody asks again
+	time.AfterFunc(validity, func() { // it may take megabytes, and perhaps nobody asks again
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.current = nil
@@ -100,7 +97,7 @@ var script string
 var pages = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is page.css
 	"script": func() template.JS { return template.JS(script) },  //nolint:gosec // it is page.js
-	"age":    age, "took": took, "rate": rate, "short": ShortDigest, "one": one, "number": number, "failing": failing,
+	"age":    age, "took": took, "rate": rate, "short": status.ShortDigest, "one": one, "number": number, "failing": failing,
 }).Parse(source))
 
 // policy lets a page have its own style and script and nothing else, whatever is in it.
@@ -113,13 +110,19 @@ func sourceHash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// ServeHTTP implements [http.Handler]. Links are relative: the page may be behind a proxy that adds a prefix.
-func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/ui/" {
+// handler returns what serves the page. Links are relative: it may be behind a proxy that adds a prefix.
+func (p *page) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ui", p.serve)
+	mux.HandleFunc("/ui/plugins/{plugin}", p.serve)
+	mux.HandleFunc("/ui/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "../ui")
 		w.WriteHeader(http.StatusMovedPermanently)
-		return
-	}
+	})
+	return mux
+}
+
+func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	s, err := p.snapshot()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -142,8 +145,8 @@ type frame struct {
 	Loads            []Load
 }
 
-func (p *Page) frame(s *snapshot, title string) frame {
-	return frame{snapshot: s, Title: title, Version: p.config.Version, Replica: p.config.Replica, Started: p.started}
+func (p *page) frame(s *snapshot, title string) frame {
+	return frame{snapshot: s, Title: title, Version: p.version, Replica: p.replica, Started: p.started}
 }
 
 // overview is the data of /ui.
@@ -154,7 +157,7 @@ type overview struct {
 	MoreFailing      int // that are not in Failing
 }
 
-func (p *Page) overview(s *snapshot) overview {
+func (p *page) overview(s *snapshot) overview {
 	o := overview{frame: p.frame(s, "Status"), Plugins: slices.Clone(s.Plugins)}
 	slices.SortStableFunc(o.Plugins, badFirst)
 	failing := s.where(func(o *objectView) bool { return o.Failure != nil }, byFailure)
@@ -230,10 +233,10 @@ func (q query) link(page int) string {
 	return "?" + v.Encode()
 }
 
-func (p *Page) servePlugin(w http.ResponseWriter, s *snapshot, name string, values url.Values) {
+func (p *page) servePlugin(w http.ResponseWriter, s *snapshot, name string, values url.Values) {
 	data := pluginPage{frame: p.frame(s, "Plugin "+name), View: s.plugin(name), query: newQuery(values), Orders: orderNames}
 	data.Home, data.Loads = "../../ui", p.history.of(name)
-	status := http.StatusOK
+	code := http.StatusOK
 	switch {
 	case data.View != nil:
 		data.find(name)
@@ -241,9 +244,9 @@ func (p *Page) servePlugin(w http.ResponseWriter, s *snapshot, name string, valu
 		http.Error(w, "there is no plugin of that name", http.StatusNotFound)
 		return
 	default: // it was removed
-		status = http.StatusNotFound
+		code = http.StatusNotFound
 	}
-	p.write(w, status, "plugin", data)
+	p.write(w, code, "plugin", data)
 }
 
 // find finds the objects that are shown.
@@ -264,10 +267,10 @@ func (d *pluginPage) find(plugin string) {
 	}
 }
 
-func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
-	var page bytes.Buffer
-	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
-		p.config.Logger.Error("cannot make the status page", "error", err)
+func (p *page) write(w http.ResponseWriter, code int, name string, data any) {
+	var text bytes.Buffer
+	if err := pages.ExecuteTemplate(&text, name, data); err != nil {
+		p.logger.Error("cannot make the status page", "error", err)
 		http.Error(w, "the page cannot be made: the log of the host states why", http.StatusInternalServerError)
 		return
 	}
@@ -277,6 +280,6 @@ func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // whoever asked may have gone
+	w.WriteHeader(code)
+	_, _ = w.Write(text.Bytes()) // whoever asked may have gone
 }

@@ -1,14 +1,15 @@
-package telemetry
+package page
 
 import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/outcome"
+	"github.com/thole-dev/thole/host/telemetry"
 )
 
 func TestNumbersAreThoseOfTheMetrics(t *testing.T) {
-	m := NewMetrics()
+	m := telemetry.NewMetrics()
 	c := m.Controller("p/c", 3)
 	m.Controller("q/d", 1)
 	depth := m.WorkQueues().NewDepthMetric("p/c")
@@ -18,7 +19,7 @@ func TestNumbersAreThoseOfTheMetrics(t *testing.T) {
 		c.Started()(d, 0.5)
 	}
 	c.Started()
-	all, err := m.Numbers()
+	all, err := numbersOf(m.Controllers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestNumbersAreThoseOfTheMetrics(t *testing.T) {
 	}
 	c.Stopped()
 	m.QueueStopped("p/c")
-	if all, _ = m.Numbers(); len(all) != 1 {
+	if all, _ = numbersOf(m.Controllers); len(all) != 1 {
 		t.Errorf("a controller that has stopped is left: %+v", all)
 	}
 }
