@@ -13,13 +13,13 @@
 //	effect    what is written to the cluster
 //
 // runner runs one plugin: it joins its controllers to the stages, and starts,
-// swaps and stops them for the catalog. Beside the stages are config (the
+// swaps and stops them for the catalog; its PluginStatus is what /plugins has of one. Beside the stages are config (the
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account, and who sends
 // requests to the host), certificates (those that the host serves TLS with), election (which replica of the
 // host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
-// (logs, metrics), status (what operators see of plugins: /plugins), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
+// (logs, metrics), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,

@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/rights"
-	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -31,13 +31,13 @@ func fastElection(c *config.Config) {
 }
 
 // state returns the status of the plugin podmanager.
-func (r *runningHost) status() status.Plugin {
+func (r *runningHost) status() runner.PluginStatus {
 	for _, s := range r.host.Plugins() {
 		if s.Name == "podmanager" {
 			return s
 		}
 	}
-	return status.Plugin{}
+	return runner.PluginStatus{}
 }
 
 func (r *runningHost) awaitState(want catalog.State) {

@@ -18,9 +18,9 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // replicas is what this replica tells the others by the Leases that it leads, and learns by
@@ -204,7 +204,7 @@ func (r *replicas) run(ctx context.Context) {
 }
 
 // describe adds to the status of a plugin who leads it.
-func (r *replicas) describe(s *status.Plugin) {
+func (r *replicas) describe(s *runner.PluginStatus) {
 	if r == nil {
 		return
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // modules returns the plugins of a snapshot for the catalog. This is where the
@@ -201,23 +200,25 @@ func handlersOf(capabilities []runner.Capability) (handlers, views map[string]ht
 }
 
 // Plugins returns the status of every plugin, ordered by name.
-func (h *Host) Plugins() []status.Plugin { return h.pluginsOf(h.runner.Statuses(), h.guestStats()) }
+func (h *Host) Plugins() []runner.PluginStatus {
+	return h.pluginsOf(h.runner.Statuses(), h.guestStats())
+}
 
 // pluginsOf is Plugins, with what the runner and the sandbox know of them.
-func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sandbox.Stats) []status.Plugin {
-	out, offers := []status.Plugin{}, map[string]bool{}
+func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sandbox.Stats) []runner.PluginStatus {
+	out, offers := []runner.PluginStatus{}, map[string]bool{}
 	for _, r := range h.catalog.Running() {
 		offers[r.Plugin] = config.Offers(r.Manifest)
 	}
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		p := status.Plugin{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Capabilities: running.Capabilities}
+		p := runner.PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Capabilities: running.Capabilities}
 		if running.Usage != (effect.Usage{}) {
 			p.Usage = &running.Usage
 		}
 		p.WebhookProblem = h.webhooks.problem(s.Name, offers[s.Name])
 		if g, loaded := guests[s.Name]; loaded {
-			p.Sandbox = &status.Sandbox{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
+			p.Sandbox = &runner.SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
 			if err := h.sandbox.CacheProblem(); err != nil {
 				p.CacheProblem = "the compile cache cannot be written: " + err.Error()
 			}
@@ -252,9 +253,9 @@ type stageCollector struct {
 	cached  func() cache.Memory
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	running func() map[string]runner.Status
-	plugins func(map[string]runner.Status, map[string]sandbox.Stats) []status.Plugin // as /plugins has them
-	leases  func() map[string]bool                                                   // whether this replica leads, by Lease
-	expires func() time.Time                                                         // the certificate of reviews; zero: there is none
+	plugins func(map[string]runner.Status, map[string]sandbox.Stats) []runner.PluginStatus // as /plugins has them
+	leases  func() map[string]bool                                                         // whether this replica leads, by Lease
+	expires func() time.Time                                                               // the certificate of reviews; zero: there is none
 }
 
 // Describe implements [prometheus.Collector]. Without descriptions the registry

@@ -28,7 +28,6 @@ import (
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/source"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // loaderWithMemory returns a loader whose guests have so many bytes together.
@@ -159,8 +158,8 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 	guests := map[string]sandbox.Stats{"p": {Calls: 5, Faults: 1, Busy: 1, Compiled: true, Reloads: 2}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(stageCollector{
-		plugins: func(map[string]runner.Status, map[string]sandbox.Stats) []status.Plugin {
-			return []status.Plugin{{Status: catalog.Status{Name: "p", State: catalog.Standby}}}
+		plugins: func(map[string]runner.Status, map[string]sandbox.Stats) []runner.PluginStatus {
+			return []runner.PluginStatus{{Status: catalog.Status{Name: "p", State: catalog.Standby}}}
 		},
 		memory:  func() sandbox.MemoryStats { return memory },
 		slots:   func() sandbox.SlotStats { return slots },

@@ -17,7 +17,6 @@ import (
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/status"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -40,7 +39,7 @@ type Environment struct {
 	// object has ended, by the controllers that run, each named plugin/controller. They take the locks of the stages:
 	// functions that may be called with locks held must not call them. Nor are they called before the host serves
 	// requests.
-	Plugins  func() []status.Plugin
+	Plugins  func() []PluginStatus
 	LastRuns func() map[string][]dispatch.LastRun
 }
 

@@ -145,7 +145,6 @@ const (
 	runner   = "./host/runner/..."   // one running plugin
 	webhook  = "./host/webhook/..."  // serves reviews and conversions of plugins
 	index    = "./host/index/..."    // calls plugins for objects of the cache, and keeps what they return there
-	status   = "./host/status/..."   // what operators see
 	wiring   = "./host"              // package host
 )
 
@@ -169,11 +168,6 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner, "./host/with/..."}},
 			Imported:  Set{Of: []string{runner}},
 			Why:       "the runner connects the stages for one plugin: only the wiring and the capabilities use it",
-		},
-		{
-			Importers: Set{Of: []string{"./host/..."}, Except: []string{wiring, runner, status, "./host/with/..."}},
-			Imported:  Set{Of: []string{status}},
-			Why:       "status shows what the others do: only the wiring and the capabilities use it",
 		},
 		{
 			Importers: Set{Of: []string{"./..."}, Except: []string{"./host/with/page"}},

@@ -19,14 +19,13 @@ import (
 
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/runner"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // page serves the status page: /ui, and /ui/plugins/PLUGIN.
 type page struct {
 	version  string // of the host
 	replica  string // the name of this one; "": there is no other
-	plugins  func() []status.Plugin
+	plugins  func() []runner.PluginStatus
 	numbers  func() (map[string]Numbers, error)
 	lastRuns func() map[string][]dispatch.LastRun
 	logger   hclog.Logger
@@ -97,7 +96,7 @@ var script string
 var pages = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is page.css
 	"script": func() template.JS { return template.JS(script) },  //nolint:gosec // it is page.js
-	"age":    age, "took": took, "rate": rate, "short": status.ShortDigest, "one": one, "number": number, "failing": failing,
+	"age":    age, "took": took, "rate": rate, "short": runner.ShortDigest, "one": one, "number": number, "failing": failing,
 }).Parse(source))
 
 // policy lets a page have its own style and script and nothing else, whatever is in it.

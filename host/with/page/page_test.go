@@ -20,14 +20,13 @@ import (
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/runner"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // shown is a page about what its fields have.
 type shown struct {
 	*testing.T
 	page    *page
-	plugins []status.Plugin
+	plugins []runner.PluginStatus
 	numbers map[string]Numbers
 	runs    map[string][]dispatch.LastRun
 	err     error // of the metrics
@@ -38,7 +37,7 @@ func newShown(t *testing.T) *shown {
 	s := &shown{T: t, numbers: map[string]Numbers{}, runs: map[string][]dispatch.LastRun{}}
 	s.page = newPage(runner.Environment{
 		Version: "v1", Logger: hclog.NewNullLogger(),
-		Plugins:  func() []status.Plugin { s.asked++; return s.plugins },
+		Plugins:  func() []runner.PluginStatus { s.asked++; return s.plugins },
 		LastRuns: func() map[string][]dispatch.LastRun { return s.runs },
 	})
 	s.page.numbers = func() (map[string]Numbers, error) { return s.numbers, s.err }
@@ -47,7 +46,7 @@ func newShown(t *testing.T) *shown {
 
 // add adds a plugin with one controller, c.
 func (s *shown) add(name string, state catalog.State, numbers Numbers, runs ...dispatch.LastRun) {
-	s.plugins = append(s.plugins, status.Plugin{Status: catalog.Status{Name: name, State: state, Revision: 1}})
+	s.plugins = append(s.plugins, runner.PluginStatus{Status: catalog.Status{Name: name, State: state, Revision: 1}})
 	s.numbers[name+"/c"], s.runs[name+"/c"] = numbers, runs
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/runner"
 )
 
 // snapshot is everything that pages show, at one time. It is not changed after it was made.
@@ -31,7 +31,7 @@ type totals struct {
 }
 
 type pluginView struct {
-	status.Plugin
+	runner.PluginStatus
 	Total       totals
 	Controllers []controllerView // that run, by name
 }
@@ -88,7 +88,7 @@ func (p *page) collect() (*snapshot, error) {
 	s := &snapshot{At: time.Now()}
 	byPlugin := s.controllers(numbers, p.rates.until(sample{s.At, numbers}), p.lastRuns())
 	for _, plugin := range p.plugins() {
-		view := pluginView{Plugin: plugin, Controllers: byPlugin[plugin.Name]}
+		view := pluginView{PluginStatus: plugin, Controllers: byPlugin[plugin.Name]}
 		for _, c := range view.Controllers {
 			view.Total.add(&c.Total)
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sanitize"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // line is one line of a session.
@@ -118,14 +118,14 @@ func describeRevision(r events.Revision) string {
 	if r.Version != "" {
 		version = ", version " + r.Version
 	}
-	return fmt.Sprintf("%s revision %d%s, digest %s", r.Plugin, r.Number, version, status.ShortDigest(r.Digest))
+	return fmt.Sprintf("%s revision %d%s, digest %s", r.Plugin, r.Number, version, runner.ShortDigest(r.Digest))
 }
 
 func keepingRevision(running *events.Revision) string {
 	if running == nil {
 		return ""
 	}
-	return fmt.Sprintf("; keeping revision %d, digest %s", running.Number, status.ShortDigest(running.Digest))
+	return fmt.Sprintf("; keeping revision %d, digest %s", running.Number, runner.ShortDigest(running.Digest))
 }
 
 // describeRun describes how a run ended, and when the object runs again.

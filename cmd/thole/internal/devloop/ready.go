@@ -15,7 +15,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
-	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/runner"
 )
 
 // sampleState is how far the objects of sample.yaml have come.
@@ -191,7 +191,7 @@ func describeNotReady(o *sampleObject) (facts []string) {
 	return facts
 }
 
-func describePlugin(p status.Plugin) string {
+func describePlugin(p runner.PluginStatus) string {
 	text := fmt.Sprintf("plugin %s is %s", p.Name, p.State)
 	if problem := p.Problem(); problem != "" {
 		text += ": " + problem

@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/outcome"
-	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/runner"
 )
 
 func TestIsReadyIsAboutThePresentGeneration(t *testing.T) {
@@ -121,7 +121,7 @@ func TestDescribeNotReady(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	refused := status.Plugin{Status: catalog.Status{Name: "p", State: catalog.Failed, FailedStep: "verify", LastError: "no export"}}
+	refused := runner.PluginStatus{Status: catalog.Status{Name: "p", State: catalog.Failed, FailedStep: "verify", LastError: "no export"}}
 	if got, want := describePlugin(refused), "plugin p is failed: verify: no export"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

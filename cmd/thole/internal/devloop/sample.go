@@ -11,7 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/runner"
 )
 
 const (
@@ -51,7 +51,7 @@ func (s *session) webhooksAnswer(ctx context.Context) bool {
 
 // isRegistered reports whether the plugin runs, and the API server has its webhooks.
 func (s *session) isRegistered() bool {
-	return slices.ContainsFunc(s.host.Plugins(), func(p status.Plugin) bool {
+	return slices.ContainsFunc(s.host.Plugins(), func(p runner.PluginStatus) bool {
 		return p.Name == s.plugin && p.State == catalog.Running && p.WebhookProblem == ""
 	})
 }

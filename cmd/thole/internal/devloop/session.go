@@ -23,7 +23,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/rights"
-	"github.com/thole-dev/thole/host/status"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/telemetry"
 )
 
@@ -286,7 +286,7 @@ func (s *session) onBuilt(b *build) {
 		}
 		return
 	}
-	text := fmt.Sprintf("%s.wasm in %s, %d KiB, digest %s", b.name, took, (b.size+1023)/1024, status.ShortDigest(b.digest))
+	text := fmt.Sprintf("%s.wasm in %s, %d KiB, digest %s", b.name, took, (b.size+1023)/1024, runner.ShortDigest(b.digest))
 	if b.digest == s.digest && b.name == s.plugin {
 		s.out.say("built", plain, "%s; it is the same as before", text)
 		return

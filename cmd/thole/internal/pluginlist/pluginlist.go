@@ -14,13 +14,13 @@ import (
 	"text/tabwriter"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sanitize"
-	"github.com/thole-dev/thole/host/status"
 )
 
 // List is what /plugins of a host returned.
 type List struct {
-	plugins []status.Plugin
+	plugins []runner.PluginStatus
 	raw     []json.RawMessage // the same, as the host wrote it
 }
 
@@ -30,7 +30,7 @@ func decode(body []byte) (*List, error) {
 		return nil, errors.New("it is not a list of plugins")
 	}
 	for _, raw := range l.raw {
-		var p status.Plugin
+		var p runner.PluginStatus
 		// A host of another version may have a field of another type: it is left out.
 		mismatch := new(json.UnmarshalTypeError)
 		if err := json.Unmarshal(raw, &p); err != nil && !errors.As(err, &mismatch) || p.Name == "" {
@@ -99,7 +99,7 @@ var header = []string{"NAME", "REVISION", "STATE", "LEADER", "CONTROLLERS", "LOA
 
 func (l *List) printTable(w io.Writer, wide bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	led := slices.ContainsFunc(l.plugins, func(p status.Plugin) bool { return p.Leader != "" || p.State == catalog.Standby })
+	led := slices.ContainsFunc(l.plugins, func(p runner.PluginStatus) bool { return p.Leader != "" || p.State == catalog.Standby })
 	line := func(cells []string) {
 		if !led { // there is one replica
 			cells = slices.Concat(cells[:leaderColumn], cells[leaderColumn+1:])
@@ -115,13 +115,13 @@ func (l *List) printTable(w io.Writer, wide bool) error {
 
 var leaderColumn = slices.Index(header, "LEADER")
 
-func row(p *status.Plugin, wide bool) []string {
+func row(p *runner.PluginStatus, wide bool) []string {
 	controllers, digest, lastError, leader := strconv.Itoa(len(p.Controllers)), p.Digest, p.Problem(), p.Leader
 	if wide {
 		controllers = strings.Join(p.Controllers, ",")
 	} else {
 		leader, _, _ = strings.Cut(leader, "_") // the name of the pod
-		digest, lastError = status.ShortDigest(digest), sanitize.Truncate(lastError, shortError)
+		digest, lastError = runner.ShortDigest(digest), sanitize.Truncate(lastError, shortError)
 	}
 	cells := []string{
 		p.Name, strconv.Itoa(p.Revision), string(p.State), leader, controllers,

@@ -1,4 +1,4 @@
-package status
+package runner
 
 import (
 	"strings"
@@ -9,13 +9,13 @@ import (
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
-// Plugin is an entry of /plugins.
-type Plugin struct {
+// PluginStatus is an entry of /plugins.
+type PluginStatus struct {
 	catalog.Status
 	// Breaker is that of the running revision; nil while none runs.
 	Breaker *dispatch.BreakerStatus `json:"breaker,omitempty"`
 	// Sandbox is what the running revision has in memory; nil while none runs.
-	Sandbox *Sandbox `json:"sandbox,omitempty"`
+	Sandbox *SandboxStatus `json:"sandbox,omitempty"`
 	// Leader is the replica that leads the plugin; "" if none does, or there is one replica.
 	Leader string `json:"leader,omitempty"`
 	// OtherModule is the digest of the module that the leader runs, if this replica has
@@ -46,8 +46,8 @@ type Plugin struct {
 	Usage *effect.Usage `json:"usage,omitempty"`
 }
 
-// Sandbox shows whether a plugin is in use.
-type Sandbox struct {
+// SandboxStatus shows whether a plugin is in use.
+type SandboxStatus struct {
 	Busy     int  `json:"busy"`     // instances with a call in progress
 	Idle     int  `json:"idle"`     // instances without
 	Compiled bool `json:"compiled"` // false: unused for minutes, the next call loads the code from the cache
@@ -56,7 +56,7 @@ type Sandbox struct {
 // Problem returns the last error with its step, what the plugin cannot follow, the
 // rights that it lacks, what it waits for and which other module the leader runs, in one
 // line; "" if there is no problem.
-func (p *Plugin) Problem() string {
+func (p *PluginStatus) Problem() string {
 	var problems []string
 	switch {
 	case p.LastError != "" && p.FailedStep != "":

@@ -1,4 +1,4 @@
-package status
+package runner
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestProblem(t *testing.T) {
-	for want, p := range map[string]Plugin{
+	for want, p := range map[string]PluginStatus{
 		"":                                   {Status: catalog.Status{FailedStep: "verify"}},
 		"bro ken":                            {Status: catalog.Status{LastError: "bro\x1bken"}},
 		"verify: no marker":                  {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
