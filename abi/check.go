@@ -50,9 +50,9 @@ func (k Kind) check() error {
 	return nil
 }
 
-// checkReason checks a reason against the pattern of metav1.Condition:
+// CheckReason checks a reason against the pattern of metav1.Condition:
 // ^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$
-func checkReason(s string, limit int) error {
+func CheckReason(s string, limit int) error {
 	switch {
 	case s == "":
 		return rawjson.NewError("reason", "is required: a CamelCase word, such as Succeeded")
@@ -77,14 +77,14 @@ func checkConditionType(s string) error {
 		return rawjson.NewError("", "is required")
 	case len(s) > MaxConditionType:
 		return message.CheckLength("", len(s), MaxConditionType)
-	case !labelName(name) || prefixed && !dnsSubdomain(prefix):
+	case !LabelName(name) || prefixed && !dnsSubdomain(prefix):
 		return rawjson.NewError("", rawjson.Quote(s)+" is not a condition type, such as Ready or example.com/Ready")
 	}
 	return nil
 }
 
-// labelName reports whether s has the form of the name in a label key.
-func labelName(s string) bool {
+// LabelName reports whether s has the form of the name in a label key.
+func LabelName(s string) bool {
 	return message.ConsistsOf(s, "-_.") && message.ConsistsOf(s[:1], "") && message.ConsistsOf(s[len(s)-1:], "")
 }
 

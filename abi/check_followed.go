@@ -64,7 +64,7 @@ func checkLabelKey(field, key string) error {
 	switch {
 	case key == "":
 		return rawjson.NewError(field, "is required, such as app.kubernetes.io/instance")
-	case len(name) > maxLabelName || len(domain) > maxLabelDomain || !labelName(name) || prefixed && !dnsSubdomain(domain):
+	case len(name) > maxLabelName || len(domain) > maxLabelDomain || !LabelName(name) || prefixed && !dnsSubdomain(domain):
 		return rawjson.NewError(field, rawjson.Quote(key)+" is not the name of a label or annotation, such as app.kubernetes.io/instance")
 	}
 	return nil

@@ -23,7 +23,6 @@ func (m *Manifest) check() error {
 		message.CheckEach("controllers", m.Controllers, Controller.check),
 		message.CheckDistinct("controllers", "name", m.Controllers, func(c Controller) string { return c.Name }),
 		m.checkIndexes(),
-		m.checkConversions(),
 	)
 }
 
@@ -42,7 +41,6 @@ func (c Controller) check() error {
 		c.checkChanges(),
 		c.checkChildren(),
 		c.checkPrune(),
-		c.checkReviews(),
 		rawjson.Within("retry", c.Retry.check()),
 		rawjson.Within("conditions", c.Conditions.check()),
 	)

@@ -97,7 +97,7 @@ func (c Condition) check() error {
 	case "": // removes the condition
 		return nil
 	case ConditionTrue, ConditionFalse, ConditionUnknown:
-		return checkReason(c.Reason, MaxConditionReason)
+		return CheckReason(c.Reason, MaxConditionReason)
 	default:
 		return rawjson.NewError("status", rawjson.Quote(c.Status)+" is not one of True, False, Unknown")
 	}
@@ -107,7 +107,7 @@ func (e Event) check() error {
 	if e.Type != EventNormal && e.Type != EventWarning {
 		return rawjson.NewError("type", rawjson.Quote(e.Type)+" is not one of Normal, Warning")
 	}
-	return cmp.Or(checkReason(e.Reason, MaxEventReason), checkGroup(e.Group))
+	return cmp.Or(CheckReason(e.Reason, MaxEventReason), checkGroup(e.Group))
 }
 
 func (ref Ref) check() error {
@@ -138,15 +138,15 @@ func (a Apply) check() error {
 	if err := checkGroup(a.Group); err != nil {
 		return err
 	}
-	ref, err := identity(a.Object)
+	ref, err := Identity(a.Object)
 	if err == nil {
 		err = cmp.Or(Kind{ref.APIVersion, ref.Kind}.check(), rawjson.Within("metadata", ref.checkName()))
 	}
 	return rawjson.Within("object", err)
 }
 
-// identity reads the kind, namespace, name and UID of an object.
-func identity(object []byte) (ref Ref, err error) {
+// Identity reads the kind, namespace, name and UID of an object.
+func Identity(object []byte) (ref Ref, err error) {
 	r := rawjson.NewReader(object)
 	r.Object(func(field string) {
 		switch field {
@@ -219,4 +219,11 @@ func readMembers(r *rawjson.Reader, member func(string)) {
 
 func failNotPatchable(r *rawjson.Reader) {
 	r.Fail("cannot be patched: a patch changes metadata.labels, metadata.annotations and spec only")
+}
+
+// Truncate shortens the message of a failure to [MaxErrorMessage], if there is one.
+func (e *Failure) Truncate() {
+	if e != nil {
+		e.Message = rawjson.Truncate(e.Message, MaxErrorMessage)
+	}
 }

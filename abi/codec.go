@@ -129,9 +129,6 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Count("concurrency", &c.Concurrency)
 	f.Object("retry", c.Retry != Retry{}, c.Retry.fields)
 	f.Object("conditions", !c.Conditions.IsZero(), c.Conditions.fields)
-	message.Texts(f, "validate", maxOperations, &c.Validate)
-	message.Texts(f, "mutate", maxOperations, &c.Mutate)
-	f.Bool("convert", &c.Convert)
 	f.Sections(&c.Sections)
 }
 

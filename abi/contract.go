@@ -29,9 +29,6 @@ const (
 	ExportWarm       = "warm"        // () -> i32; optional
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
 	ExportIndex      = "index"       // (len i32) -> i32; required by an index without a field
-	ExportValidate   = "validate"    // (len i32) -> i32; required by validate of a controller
-	ExportMutate     = "mutate"      // (len i32) -> i32; required by mutate of a controller
-	ExportConvert    = "convert"     // (len i32) -> i32; required by convert of a controller
 )
 
 // ImportModule is the import module of the host functions.
@@ -143,10 +140,6 @@ const (
 	MaxErrorMessage     = 4 << 10
 	MaxConditionMessage = 32 << 10
 	MaxEventMessage     = 1 << 10
-	MaxWarnings         = 16  // of one review
-	MaxWarning          = 256 // of one of them
-	MaxAuditAnnotations = 16  // of one review
-	MaxAuditValue       = 1 << 10
 )
 
 // LabelManagedBy is the label of what a plugin with [Manifest.Managed] owns. Its value is

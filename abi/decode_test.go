@@ -19,7 +19,7 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 	}{
 		{"manifest", "version managed", `{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"}}],"%":null}`, decoder(DecodeManifest)},
 		{
-			"controller", "owns reads writes indexes finalizer changes gone interval validate mutate convert timeout concurrency retry conditions",
+			"controller", "owns reads writes indexes finalizer changes gone interval timeout concurrency retry conditions",
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"%":null}]}`, decoder(DecodeManifest),
 		},
 		{
@@ -41,12 +41,6 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 		{"group", "condition", `{"groups":[{"name":"a","%":null}]}`, decoder(DecodeResult)},
 		{"event", "message group", `{"events":[{"type":"Normal","reason":"A","%":null}]}`, decoder(DecodeResult)},
 		{"error", "reason message after terminal", `{"error":{"%":null}}`, decoder(DecodeResult)},
-		{"review request", "controller operation dryRun user old now seed config object", `{"%":null}`, decoder(DecodeReviewRequest)},
-		{"user", "name uid groups", `{"user":{"%":null}}`, decoder(DecodeReviewRequest)},
-		{"review result", "allowed reason message warnings auditAnnotations object error", `{"%":null}`, decoder(DecodeValidateResult)},
-		{"audit annotation", "value", `{"auditAnnotations":[{"name":"a","%":null}]}`, decoder(DecodeValidateResult)},
-		{"convert request", "controller apiVersion now seed config object", `{"%":null}`, decoder(DecodeConvertRequest)},
-		{"convert result", "object error", `{"%":null}`, decoder(DecodeConvertResult)},
 		{"get", "namespace uid fields", `{"apiVersion":"v1","kind":"K","name":"x","%":null}`, decoder(DecodeGetCall)},
 		{"list", "namespace labelSelector fieldSelector fields limit continue", `{"apiVersion":"v1","kind":"K","%":null}`, decoder(DecodeListCall)},
 		{"reply", "items continue", `{"%":null}`, decoder(DecodeListReply)},

@@ -75,17 +75,6 @@ func FuzzDecodeCalls(f *testing.F) {
 	})
 }
 
-func FuzzDecodeReview(f *testing.F) {
-	addGoldens(f, "review_request", "validate_result", "mutate_result", "convert_request", "convert_result")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		roundTrip(t, data, DecodeReviewRequest, EncodeReviewRequest)
-		roundTrip(t, data, DecodeValidateResult, EncodeReviewResult)
-		roundTrip(t, data, DecodeMutateResult, EncodeReviewResult)
-		roundTrip(t, data, DecodeConvertRequest, EncodeConvertRequest)
-		roundTrip(t, data, DecodeConvertResult, EncodeConvertResult)
-	})
-}
-
 func FuzzDecodeIndex(f *testing.F) {
 	addGoldens(f, "index_request", "index_result", "index_get_call", "index_reply")
 	f.Fuzz(func(t *testing.T, data []byte) {

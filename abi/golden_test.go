@@ -52,12 +52,6 @@ func messages() []messageType {
 		of("index_result", fullIndexResult(), EncodeIndexResult, DecodeIndexResult),
 		of("index_get_call", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
 		of("index_reply", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
-		of("review_request", fullReviewRequest(), EncodeReviewRequest, DecodeReviewRequest),
-		of("validate_result", deniedReviewResult(), EncodeReviewResult, DecodeValidateResult),
-		of("mutate_result", fullReviewResult(), EncodeReviewResult, DecodeMutateResult),
-		of("mutate_result_empty", &ReviewResult{}, EncodeReviewResult, DecodeMutateResult),
-		of("convert_request", fullConvertRequest(), EncodeConvertRequest, DecodeConvertRequest),
-		of("convert_result", fullConvertResult(), EncodeConvertResult, DecodeConvertResult),
 		of("list_reply", fullListReply(), EncodeListReply, DecodeListReply),
 		of("list_reply_empty", &ListReply{}, EncodeListReply, DecodeListReply),
 	}

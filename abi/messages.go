@@ -39,10 +39,6 @@ type Controller struct {
 	Retry         Retry       // when runs that fail or are requeued are repeated
 	Conditions    Conditions  // which conditions it has, and how Ready is computed
 
-	Validate []Operation // of the primary kind, distinct: [ExportValidate] reviews them
-	Mutate   []Operation // of the primary kind, distinct, without [OperationDelete]: [ExportMutate] is given them
-	Convert  bool        // [ExportConvert] converts the primary kind, a custom resource, between its versions
-
 	Sections []Section `json:"-"` // of capabilities, by distinct names; members beside the others
 }
 

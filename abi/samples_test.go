@@ -27,9 +27,6 @@ func fullManifest() *Manifest {
 			Gone:        true,
 			Prune:       true,
 			Interval:    600_000,
-			Validate:    []Operation{OperationCreate, OperationUpdate, OperationDelete},
-			Mutate:      []Operation{OperationCreate, OperationUpdate},
-			Convert:     true,
 			Sections:    []Section{{Name: "example", Value: []byte(`{"every":3}`)}, {Name: "another", Value: []byte("true")}},
 			Timeout:     2_000,
 			Concurrency: 4,
@@ -148,54 +145,6 @@ func fullIndexGetCall() *IndexGetCall {
 
 func fullIndexReply() *IndexReply {
 	return &IndexReply{Items: []IndexItem{{Namespace: "default", Name: "shop-0", Value: []byte(`{"port":80}`)}}}
-}
-
-func fullReviewRequest() *ReviewRequest {
-	return &ReviewRequest{
-		Controller: "site",
-		Operation:  OperationUpdate,
-		DryRun:     true,
-		User:       User{Name: "ann@example.com", UID: "u-17", Groups: []string{"shops", "system:authenticated"}},
-		Old:        []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default"}}`),
-		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
-		Seed:       [32]byte{0: 1, 31: 255},
-		Config:     []byte(`{"region":"north"}`),
-		Object:     []byte(site),
-	}
-}
-
-func deniedReviewResult() *ReviewResult {
-	return &ReviewResult{
-		Reason: "Invalid", Message: "spec.replicas is more than the quota of 5",
-		Error: &Failure{Reason: "NoQuota", Message: "the quota is not there yet"},
-	}
-}
-
-func fullReviewResult() *ReviewResult {
-	return &ReviewResult{
-		Allowed:          true,
-		Warnings:         []string{"spec.title is deprecated", ""},
-		AuditAnnotations: []AuditAnnotation{{Name: "quota", Value: "5"}, {Name: "Rule_2.a-b"}},
-		Object:           []byte(site),
-	}
-}
-
-func fullConvertRequest() *ConvertRequest {
-	return &ConvertRequest{
-		Controller: "site",
-		APIVersion: "example.com/v2",
-		Now:        time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
-		Seed:       [32]byte{0: 1, 31: 255},
-		Config:     []byte(`{"region":"north"}`),
-		Object:     []byte(site),
-	}
-}
-
-func fullConvertResult() *ConvertResult {
-	return &ConvertResult{
-		Object: []byte(`{"apiVersion":"example.com/v2","kind":"Site","metadata":{"name":"shop","namespace":"default","uid":"5f0c"}}`),
-		Error:  &Failure{Reason: "Unknown", Message: "there is no version v9"},
-	}
 }
 
 func fullListCall() *ListCall {

@@ -56,14 +56,8 @@ var described = map[string]reflect.Type{
 	"list":          reflect.TypeFor[ListCall](),
 	"List reply":    reflect.TypeFor[ListReply](),
 
-	"Review request":   reflect.TypeFor[ReviewRequest](),
-	"User":             reflect.TypeFor[User](),
-	"Review result":    reflect.TypeFor[ReviewResult](),
-	"Audit annotation": reflect.TypeFor[AuditAnnotation](),
-	"Convert request":  reflect.TypeFor[ConvertRequest](),
-	"Convert result":   reflect.TypeFor[ConvertResult](),
-	"Delete":           reflect.TypeFor[Delete](),
-	"Group":            reflect.TypeFor[Group](),
+	"Delete": reflect.TypeFor[Delete](),
+	"Group":  reflect.TypeFor[Group](),
 }
 
 // TestSpecTablesListFieldsOfTypes compares the tables with the types, including
@@ -170,7 +164,7 @@ func collectNames(typ reflect.Type, names map[string]bool) {
 func TestSpecListsEveryConstant(t *testing.T) {
 	spec := readSpec(t)
 	found := 0
-	for name, value := range exportedConstants(t, "contract.go", "messages.go", "review.go") {
+	for name, value := range exportedConstants(t, "contract.go", "messages.go") {
 		found++
 		want := "`" + value + "`"
 		if strings.HasPrefix(name, "Max") {
@@ -229,12 +223,6 @@ func TestSpecExamplesDecodeCompletely(t *testing.T) {
 		"index-get-call": of("", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
 		"index-reply":    of("", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
 		"list-reply":     of("", fullListReply(), EncodeListReply, DecodeListReply),
-
-		"review-request":  of("", fullReviewRequest(), EncodeReviewRequest, DecodeReviewRequest),
-		"validate-result": of("", deniedReviewResult(), EncodeReviewResult, DecodeValidateResult),
-		"mutate-result":   of("", fullReviewResult(), EncodeReviewResult, DecodeMutateResult),
-		"convert-request": of("", fullConvertRequest(), EncodeConvertRequest, DecodeConvertRequest),
-		"convert-result":  of("", fullConvertResult(), EncodeConvertResult, DecodeConvertResult),
 	}
 	seen := map[string]int{}
 	for _, m := range example.FindAllStringSubmatch(readSpec(t), -1) {

@@ -196,7 +196,7 @@ func (w *webhooks) certified() error {
 }
 
 // Reviews returns how many requests of the API server a plugin has had for a review, which is
-// [abi.ExportValidate], [abi.ExportMutate] or [abi.ExportConvert].
+// [webhooks.ExportValidate], [webhooks.ExportMutate] or [webhooks.ExportConvert].
 func (h *Host) Reviews(plugin, review string) int {
 	if h.webhooks == nil {
 		return 0

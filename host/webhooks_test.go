@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/webhook"
@@ -16,7 +17,7 @@ import (
 
 // What is offered and not reviewed is told.
 func TestWhatIsNotReviewedIsTold(t *testing.T) {
-	m := &abi.Manifest{Controllers: []abi.Controller{{Validate: []abi.Operation{abi.OperationCreate}}}}
+	m := &abi.Manifest{Controllers: []abi.Controller{{Sections: []abi.Section{contract.Webhooks{Validate: []contract.Operation{contract.OperationCreate}}.Section()}}}}
 	log := &log{}
 	logger := hclog.New(&hclog.LoggerOptions{Output: log})
 	var none *webhooks

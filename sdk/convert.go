@@ -8,10 +8,11 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// This file has the conversion between versions: SPEC.md, "Conversion".
+// This file has the conversion between versions: abi/webhooks/SPEC.md, "Conversion".
 
 // Convert returns what converts the objects of a [Controller], those of a custom resource, between
 // the versions of the kind. It belongs into the field Convert.
@@ -31,8 +32,8 @@ import (
 // observedGeneration and lastHandledReconcileAt. An error fails the request that needs the conversion, and with it
 // each list of the kind.
 func Convert[Spec, Status Value](versions ...VersionOf[Spec, Status]) *ConverterOf[Spec, Status] {
-	return &ConverterOf[Spec, Status]{func(c *abi.Controller) {
-		c.Convert = true
+	return &ConverterOf[Spec, Status]{func(c *abi.Controller, w *webhooks.Webhooks) {
+		w.Convert = true
 		group, hub := c.For.Group(), hubVersion[Spec, Status](c.For.APIVersion)
 		known := converter[Spec, Status]{hub.apiVersion: hub}
 		for _, v := range versions {
@@ -43,20 +44,22 @@ func Convert[Spec, Status Value](versions ...VersionOf[Spec, Status]) *Converter
 			known[apiVersion] = version[Spec, Status]{apiVersion, v.read, v.write}
 			guest.AddWarm(c.Name, v.warm)
 		}
-		guest.AddConverter(c.Name, func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
+		guest.AddConverter(c.Name, func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
 			object, err := known.convert(q)
 			if err != nil {
 				code, failure := failureOf(err)
 				failure.After = 0
-				return code, &abi.ConvertResult{Error: failure}
+				return code, &webhooks.ConvertResult{Error: failure}
 			}
-			return abi.CodeOK, &abi.ConvertResult{Object: object}
+			return abi.CodeOK, &webhooks.ConvertResult{Object: object}
 		})
 	}}
 }
 
 // ConverterOf is made by [Convert].
-type ConverterOf[Spec, Status Value] struct{ register func(*abi.Controller) }
+type ConverterOf[Spec, Status Value] struct {
+	register func(*abi.Controller, *webhooks.Webhooks)
+}
 
 // Version returns a version of a kind for [Convert], such as v1beta1, with the functions that convert
 // from it and to it. Each gets an object, and another one that has its metadata and is otherwise
@@ -128,7 +131,7 @@ func hubVersion[Spec, Status Value](apiVersion string) version[Spec, Status] {
 type converter[Spec, Status Value] map[string]version[Spec, Status]
 
 // convert returns an object in another version.
-func (c converter[Spec, Status]) convert(q *abi.ConvertRequest) ([]byte, error) {
+func (c converter[Spec, Status]) convert(q *webhooks.ConvertRequest) ([]byte, error) {
 	from, ok := c[apiVersionOf(q.Object)]
 	to, known := c[q.APIVersion]
 	switch {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -213,11 +214,11 @@ func TestRoundTripOfConversion(t *testing.T) {
 
 func TestConvertOfAnotherControllerIsRefused(t *testing.T) {
 	for request, want := range map[string]string{
-		string(abi.EncodeConvertRequest(&abi.ConvertRequest{Controller: "widget"})): `the plugin does not convert for controller "widget"`,
+		string(webhooks.EncodeConvertRequest(&webhooks.ConvertRequest{Controller: "widget"})): `the plugin does not convert for controller "widget"`,
 		`{`: "read request: ",
 	} {
 		code, text := guest.Convert([]byte(request))
-		result, err := abi.DecodeConvertResult(text)
+		result, err := webhooks.DecodeConvertResult(text)
 		if err != nil || code != abi.CodeRetry || result.Error == nil || !strings.HasPrefix(result.Error.Message, want) {
 			t.Errorf("%s: returned %d %s, expected %s", request, code, text, want)
 		}

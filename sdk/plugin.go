@@ -9,6 +9,7 @@ import (
 	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/receives"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -234,14 +235,8 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	if len(c.Receives) > 0 {
 		manifest.Sections = append(manifest.Sections, abi.Section{Name: receives.Name, Value: receives.Encode(c.Receives)})
 	}
-	if c.Validate != nil {
-		c.Validate.register(manifest)
-	}
-	if c.Mutate != nil {
-		c.Mutate.register(manifest)
-	}
-	if c.Convert != nil {
-		c.Convert.register(manifest)
+	if c.Validate != nil || c.Mutate != nil || c.Convert != nil {
+		c.registerWebhooks(manifest)
 	}
 	if c.Select != nil {
 		c.Select(manifest)
@@ -252,6 +247,21 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 		Begin:    c.begin,
 		Warm:     c.warm,
 	})
+}
+
+// registerWebhooks adds the functions that the API server calls, and their section.
+func (c *Controller[Spec, Status]) registerWebhooks(manifest *abi.Controller) {
+	var w webhooks.Webhooks
+	if c.Validate != nil {
+		c.Validate.register(manifest, &w)
+	}
+	if c.Mutate != nil {
+		c.Mutate.register(manifest, &w)
+	}
+	if c.Convert != nil {
+		c.Convert.register(manifest, &w)
+	}
+	manifest.Sections = append(manifest.Sections, w.Section())
 }
 
 // manifest returns the controller's part of the manifest.

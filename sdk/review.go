@@ -9,10 +9,11 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
-// This file has the reviews of a controller: SPEC.md, "Admission".
+// This file has the reviews of a controller: abi/webhooks/SPEC.md, "Reviews".
 
 // Object is an object of the primary kind, with the types of its spec and status. Members that a type
 // does not have are ignored when the object is read, and kept when it is written.
@@ -36,13 +37,13 @@ func set(all *map[string]string, name, value string) {
 }
 
 // Operation is what a request to the API server does with an object.
-type Operation = abi.Operation
+type Operation = webhooks.Operation
 
 // The values of [Operation].
 const (
-	OperationCreate Operation = abi.OperationCreate // there is no old object
-	OperationUpdate Operation = abi.OperationUpdate // there are both
-	OperationDelete Operation = abi.OperationDelete // there is no new object
+	OperationCreate Operation = webhooks.OperationCreate // there is no old object
+	OperationUpdate Operation = webhooks.OperationUpdate // there are both
+	OperationDelete Operation = webhooks.OperationDelete // there is no new object
 )
 
 // User is somebody who asks the API server.
@@ -52,7 +53,7 @@ const (
 //		UID    string
 //		Groups []string
 //	}
-type User = abi.User
+type User = webhooks.User
 
 // Validate returns what allows or denies requests to the API server for objects of a [Controller],
 // before anything is stored. It belongs into the field Validate.
@@ -79,9 +80,9 @@ func Validate[Spec, Status Value](validate func(r *Review, old, object *Object[S
 	if validate == nil {
 		panic("sdk.Validate: the function is nil")
 	}
-	return &ValidatorOf[Spec, Status]{func(c *abi.Controller) {
-		c.Validate = operationsOr(operations)
-		guest.AddValidator(c.Name, func(h guest.Host, q *abi.ReviewRequest) (abi.Code, *abi.ReviewResult) {
+	return &ValidatorOf[Spec, Status]{func(c *abi.Controller, w *webhooks.Webhooks) {
+		w.Validate = operationsOr(operations)
+		guest.AddValidator(c.Name, func(h guest.Host, q *webhooks.ReviewRequest) (abi.Code, *webhooks.ReviewResult) {
 			r, old, object, err := readReview[Spec, Status](h, q)
 			if err == nil {
 				err = validate(r, old, object)
@@ -113,9 +114,9 @@ func Mutate[Spec, Status Value](mutate func(r *Review, old, object *Object[Spec,
 	if mutate == nil {
 		panic("sdk.Mutate: the function is nil")
 	}
-	return &MutatorOf[Spec, Status]{func(c *abi.Controller) {
-		c.Mutate = operationsOr(operations)
-		guest.AddMutator(c.Name, func(h guest.Host, q *abi.ReviewRequest) (abi.Code, *abi.ReviewResult) {
+	return &MutatorOf[Spec, Status]{func(c *abi.Controller, w *webhooks.Webhooks) {
+		w.Mutate = operationsOr(operations)
+		guest.AddMutator(c.Name, func(h guest.Host, q *webhooks.ReviewRequest) (abi.Code, *webhooks.ReviewResult) {
 			r, old, object, err := readReview[Spec, Status](h, q)
 			var before []byte
 			if err == nil {
@@ -134,11 +135,13 @@ func Mutate[Spec, Status Value](mutate func(r *Review, old, object *Object[Spec,
 
 // ValidatorOf is made by [Validate].
 type ValidatorOf[Spec, Status Value] struct {
-	register func(*abi.Controller) // a field, so that plugins without reviews do not contain their code
+	register func(*abi.Controller, *webhooks.Webhooks) // a field, so that plugins without reviews do not contain their code
 }
 
 // MutatorOf is made by [Mutate].
-type MutatorOf[Spec, Status Value] struct{ register func(*abi.Controller) }
+type MutatorOf[Spec, Status Value] struct {
+	register func(*abi.Controller, *webhooks.Webhooks)
+}
 
 func operationsOr(named []Operation) []Operation {
 	if len(named) > 0 {
@@ -169,11 +172,11 @@ type Review struct {
 	run    *Run   // for reads
 	object []byte // JSON, nil if it is deleted
 	old    []byte // JSON, nil if it is created
-	result abi.ReviewResult
+	result webhooks.ReviewResult
 }
 
 // readReview returns a review and its objects, of which one may be nil.
-func readReview[Spec, Status Value](h guest.Host, q *abi.ReviewRequest) (r *Review, old, object *Object[Spec, Status], err error) {
+func readReview[Spec, Status Value](h guest.Host, q *webhooks.ReviewRequest) (r *Review, old, object *Object[Spec, Status], err error) {
 	r = newReview(h, q)
 	if q.Old != nil {
 		old = new(Object[Spec, Status])
@@ -190,7 +193,7 @@ func readReview[Spec, Status Value](h guest.Host, q *abi.ReviewRequest) (r *Revi
 	return r, old, object, err
 }
 
-func newReview(h guest.Host, q *abi.ReviewRequest) *Review {
+func newReview(h guest.Host, q *webhooks.ReviewRequest) *Review {
 	run := newRun(h, &abi.Request{Object: q.Object, Now: q.Now, Seed: q.Seed, Config: q.Config})
 	return &Review{
 		Operation: q.Operation, DryRun: q.DryRun, User: q.User, Now: q.Now, Log: run.Log,
@@ -207,7 +210,7 @@ func (r *Review) Old() Raw { return r.old }
 // Warn shows a text to who asks, whether the request is allowed or not. A review shows up to 16, of
 // up to 256 bytes; what is beyond that is left out.
 func (r *Review) Warn(text string) {
-	if len(r.result.Warnings) < abi.MaxWarnings {
+	if len(r.result.Warnings) < webhooks.MaxWarnings {
 		r.result.Warnings = append(r.result.Warnings, text)
 	}
 }
@@ -217,10 +220,10 @@ func (r *Review) Warn(text string) {
 // values of up to 1,024 bytes; what is beyond that is left out.
 func (r *Review) Audit(name, value string) {
 	all := r.result.AuditAnnotations
-	if i := slices.IndexFunc(all, func(a abi.AuditAnnotation) bool { return a.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(all, func(a webhooks.AuditAnnotation) bool { return a.Name == name }); i >= 0 {
 		all[i].Value = value
-	} else if len(all) < abi.MaxAuditAnnotations {
-		r.result.AuditAnnotations = append(all, abi.AuditAnnotation{Name: name, Value: value})
+	} else if len(all) < webhooks.MaxAuditAnnotations {
+		r.result.AuditAnnotations = append(all, webhooks.AuditAnnotation{Name: name, Value: value})
 	}
 }
 
@@ -283,14 +286,14 @@ func (r *Review) change(before []byte, encode func() ([]byte, error)) error {
 }
 
 // end returns the code and the result of the review.
-func (r *Review) end(err error) (abi.Code, *abi.ReviewResult) {
+func (r *Review) end(err error) (abi.Code, *webhooks.ReviewResult) {
 	switch {
 	case err == nil:
 		r.result.Allowed = true
 	case fails(err):
 		code, failure := failureOf(err)
 		failure.After = 0
-		return code, &abi.ReviewResult{Error: failure}
+		return code, &webhooks.ReviewResult{Error: failure}
 	default:
 		r.result.Reason, r.result.Message, r.result.Object = reasonOf(err), err.Error(), nil
 	}

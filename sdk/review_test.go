@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 	"github.com/thole-dev/thole/sdk/sdktest"
@@ -71,7 +72,7 @@ func gateWorld(t *testing.T, validate, mutate gateReview) *sdktest.World {
 }
 
 func TestManifestHasReviews(t *testing.T) {
-	c := guest.Find("gate").Manifest
+	c := webhooks.Of(guest.Find("gate").Manifest)
 	want := []sdk.Operation{sdk.OperationCreate, sdk.OperationUpdate, sdk.OperationDelete}
 	if !reflect.DeepEqual(c.Validate, want) || !reflect.DeepEqual(c.Mutate, want[:2]) || c.Convert {
 		t.Errorf("the manifest has %q, %q, %v", c.Validate, c.Mutate, c.Convert)
@@ -204,7 +205,7 @@ func TestReviewReadsWarnsAndAudits(t *testing.T) {
 	w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":"quota"},"data":{"max":"5"}}`)
 	w.Create(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"b","name":"quota"},"data":{"max":"9"}}`)
 	r := w.ReviewCreate(theGate).ExpectAllowed().ExpectLog("reviewed")
-	if len(r.Warnings) != abi.MaxWarnings || r.Warnings[15] != "warning 15" || len(r.Audit) != abi.MaxAuditAnnotations || r.Audit["note-0"] != "51east2026 true" {
+	if len(r.Warnings) != webhooks.MaxWarnings || r.Warnings[15] != "warning 15" || len(r.Audit) != webhooks.MaxAuditAnnotations || r.Audit["note-0"] != "51east2026 true" {
 		t.Errorf("the warnings are %q, the notes %q", r.Warnings, r.Audit)
 	}
 	w.FailReads(configMap, abi.CodeUnavailable)
@@ -217,11 +218,11 @@ func TestReviewMayNotLookUp(t *testing.T) {
 		func(q []byte, h sdktest.Host) (abi.Code, []byte) { return guest.Mutate(h, q) },
 	} {
 		for request, want := range map[string]string{
-			string(abi.EncodeReviewRequest(&abi.ReviewRequest{Controller: "widget"})): `the plugin does not review for controller "widget"`,
+			string(webhooks.EncodeReviewRequest(&webhooks.ReviewRequest{Controller: "widget"})): `the plugin does not review for controller "widget"`,
 			`{`: "read request: ",
 		} {
 			code, text := call([]byte(request), nil)
-			result, err := abi.DecodeValidateResult(text)
+			result, err := webhooks.DecodeValidateResult(text)
 			if err != nil || code != abi.CodeRetry || result.Error == nil || !strings.HasPrefix(result.Error.Message, want) {
 				t.Errorf("%s: returned %d %s, expected %s", request, code, text, want)
 			}
@@ -290,9 +291,9 @@ func mutate(t *testing.T, object string, change func(*gate)) []byte {
 		change(o)
 		return nil
 	})
-	q := &abi.ReviewRequest{Controller: "gate", Operation: sdk.OperationCreate, Object: []byte(object)}
-	code, text := guest.Mutate(nil, abi.EncodeReviewRequest(q))
-	result, err := abi.DecodeMutateResult(text)
+	q := &webhooks.ReviewRequest{Controller: "gate", Operation: sdk.OperationCreate, Object: []byte(object)}
+	code, text := guest.Mutate(nil, webhooks.EncodeReviewRequest(q))
+	result, err := webhooks.DecodeMutateResult(text)
 	if err != nil || code != abi.CodeOK || !result.Allowed {
 		t.Fatalf("returned %d %s, %v", code, text, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -24,11 +25,12 @@ func TestTypesOfVersionsAreWarmed(t *testing.T) {
 		t.Error("a channel is encoded")
 	}
 	c := &abi.Controller{Name: "warm", For: Kind{APIVersion: "example.com/v1", Kind: "Warm"}.All()}
-	Convert(versionOf[parts, parts]("v2")).register(c)
-	if err := guest.Warm(); err != nil || !c.Convert {
-		t.Errorf("%+v, %v", c, err)
+	var w webhooks.Webhooks
+	Convert(versionOf[parts, parts]("v2")).register(c, &w)
+	if err := guest.Warm(); err != nil || !w.Convert {
+		t.Errorf("%+v, %v", w, err)
 	}
-	Convert(versionOf[parts, parts]("v2"), versionOf[chan int, parts]("v3")).register(c)
+	Convert(versionOf[parts, parts]("v2"), versionOf[chan int, parts]("v3")).register(c, &w)
 	if err := guest.Warm(); err == nil || !strings.HasPrefix(err.Error(), `controller "warm": `) {
 		t.Errorf("the error is %v", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // Stage is how far a host must get with a guest.
@@ -178,23 +179,38 @@ func CaseOf(name string) (Case, bool) {
 
 // Capability is one that a host must have for some of the cases.
 type Capability struct {
-	Name   string // of its section
-	Check  func(c *abi.Controller, section []byte) error
-	Export string // that it calls, which a guest has whose manifest has the section; "" for none
-	// Effects is set if what the import of a capability does may be done in the calls of Export. In those of others
-	// it returns [abi.CodeDenied].
-	Effects bool
+	Name    string // of its section
+	Check   func(c *abi.Controller, section []byte) error
+	Exports []Export // that it calls
 	// Import is what it answers as [Import] does; "" for none. A message of more than MaxMessage bytes is
 	// [abi.CodeInvalid].
 	Import     string
 	MaxMessage int
 }
 
+// Export is a function of guests that a capability calls.
+type Export struct {
+	Name string
+	// Needed reports whether a guest needs it whose manifest has a section; nil: it does.
+	Needed func(section []byte) bool
+	// Imports are the functions of the host that may be called meanwhile, beside input, output and log; nil: all.
+	// Others return [abi.CodeDenied].
+	Imports []string
+	// Effects is set if what the import of a capability does may be done in the calls. In those of others
+	// it returns [abi.CodeDenied].
+	Effects bool
+}
+
 // Capabilities returns those of the cases.
 func Capabilities() []Capability {
+	asked := Capability{Name: webhooks.Name, Check: webhooks.Check}
+	for _, export := range webhooks.Exports() {
+		asked.Exports = append(asked.Exports, Export{Name: export, Needed: webhooks.NeededFor(export), Imports: webhooks.Imports(export)})
+	}
 	return []Capability{
-		{Name: scans.Name, Check: scans.Check, Export: scans.Export},
-		{Name: daemon.Name, Check: daemon.Check, Export: daemon.Export, Effects: true},
+		{Name: scans.Name, Check: scans.Check, Exports: []Export{{Name: scans.Export}}},
+		{Name: daemon.Name, Check: daemon.Check, Exports: []Export{{Name: daemon.Export, Effects: true}}},
 		{Name: http.Name, Check: http.Check, Import: http.Import, MaxMessage: http.MaxMessage},
+		asked,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/wasm"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // The exports and imports of thole/v1 with their signatures.
@@ -25,9 +26,9 @@ var (
 		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
 		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
 		{daemon.Export, wasm.Signature(i32Only, i32), false},
-		{abi.ExportValidate, wasm.Signature(i32Only, i32), false},
-		{abi.ExportMutate, wasm.Signature(i32Only, i32), false},
-		{abi.ExportConvert, wasm.Signature(i32Only, i32), false},
+		{webhooks.ExportValidate, wasm.Signature(i32Only, i32), false},
+		{webhooks.ExportMutate, wasm.Signature(i32Only, i32), false},
+		{webhooks.ExportConvert, wasm.Signature(i32Only, i32), false},
 		{scans.Export, wasm.Signature(i32Only, i32), false},
 	}
 	contractImports = map[string]wasm.FuncType{

@@ -6,23 +6,24 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // This file has guests that validate, mutate and convert: correct ones, ones that look for what an
 // earlier call has left, and ones that fail.
 
 // ReviewRequest returns the message that [Run] calls an export of reviews with: the update of an
-// object for [abi.ExportValidate] and [abi.ExportMutate], and its conversion to thole.dev/v2 for
-// [abi.ExportConvert].
+// object for [webhooks.ExportValidate] and [webhooks.ExportMutate], and its conversion to thole.dev/v2 for
+// [webhooks.ExportConvert].
 func ReviewRequest(export string) []byte { return reviewRequest(export, "default") }
 
 // reviewRequest returns [ReviewRequest] for an object in a namespace.
 func reviewRequest(export, namespace string) []byte {
-	if export == abi.ExportConvert {
-		return abi.EncodeConvertRequest(&abi.ConvertRequest{Controller: controller, APIVersion: convertedVersion, Object: objectIn(namespace)})
+	if export == webhooks.ExportConvert {
+		return webhooks.EncodeConvertRequest(&webhooks.ConvertRequest{Controller: controller, APIVersion: convertedVersion, Object: objectIn(namespace)})
 	}
-	return abi.EncodeReviewRequest(&abi.ReviewRequest{
-		Controller: controller, Operation: abi.OperationUpdate, User: abi.User{Name: "conformance", Groups: []string{"system:authenticated"}},
+	return webhooks.EncodeReviewRequest(&webhooks.ReviewRequest{
+		Controller: controller, Operation: webhooks.OperationUpdate, User: webhooks.User{Name: "conformance", Groups: []string{"system:authenticated"}},
 		Old: objectIn(namespace), Object: objectIn(namespace),
 	})
 }
@@ -31,30 +32,36 @@ func reviewRequest(export, namespace string) []byte {
 const convertedVersion = "thole.dev/v2"
 
 // reviewExports are the exports of reviews.
-var reviewExports = []string{abi.ExportValidate, abi.ExportMutate, abi.ExportConvert}
+var reviewExports = webhooks.Exports()
 
-// reviewed returns a manifest whose controller names the exports of reviews, and what change has
+// reviewed returns a manifest whose controller has a section that names an export of reviews, and what change has
 // set.
-func reviewed(name string, change func(*abi.Controller), exports ...string) []byte {
+func reviewed(name string, change func(*abi.Controller), export string) []byte {
+	var w webhooks.Webhooks
+	switch export {
+	case webhooks.ExportValidate:
+		w.Validate = []webhooks.Operation{webhooks.OperationCreate, webhooks.OperationUpdate, webhooks.OperationDelete}
+	case webhooks.ExportMutate:
+		w.Mutate = []webhooks.Operation{webhooks.OperationCreate, webhooks.OperationUpdate}
+	default:
+		w.Convert = true
+	}
+	return asked(name, w, change)
+}
+
+// asked returns a manifest whose controller has the section, and what change has set.
+func asked(name string, w webhooks.Webhooks, change func(*abi.Controller)) []byte {
 	return narrow(name, func(c *abi.Controller) {
+		c.Sections = []abi.Section{w.Section()}
 		change(c)
-		for _, export := range exports {
-			switch export {
-			case abi.ExportValidate:
-				c.Validate = []abi.Operation{abi.OperationCreate, abi.OperationUpdate, abi.OperationDelete}
-			case abi.ExportMutate:
-				c.Mutate = []abi.Operation{abi.OperationCreate, abi.OperationUpdate}
-			default:
-				c.Convert = true
-			}
-		}
 	})
 }
 
 // reviewLoadCases are refused for how they offer reviews.
 func reviewLoadCases() (out []Case) {
-	of := func(name, explain string, change func(*abi.Controller), mentions ...string) Case {
-		return refused("manifest-"+name, explain, describing(reviewed("manifest-"+name, change)), append(mentions, "manifest")...)
+	const builtIn = "manifest-convert-built-in"
+	of := func(name, explain string, w webhooks.Webhooks, mentions ...string) Case {
+		return refused("manifest-"+name, explain, describing(asked("manifest-"+name, w, nothingElse)), append(mentions, "manifest")...)
 	}
 	for _, export := range reviewExports {
 		noExport, signature := export+"-without-export", export+"-wrong-signature"
@@ -68,14 +75,13 @@ func reviewLoadCases() (out []Case) {
 		)
 	}
 	return append(out,
-		of("validate-connect", "an operation that does not exist", func(c *abi.Controller) { c.Validate = []abi.Operation{"CONNECT"} }, "validate[0]", "CONNECT"),
-		of("validate-twice", "an operation that is given twice", func(c *abi.Controller) {
-			c.Validate = []abi.Operation{abi.OperationCreate, abi.OperationCreate}
-		}, "validate[1]"),
-		of("mutate-delete", "mutates objects that are deleted", func(c *abi.Controller) { c.Mutate = []abi.Operation{abi.OperationDelete} }, "mutate[0]"),
-		of("convert-built-in", "converts a kind that is no custom resource", func(c *abi.Controller) {
-			c.Convert, c.For.Kind = true, abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
-		}, "convert"),
+		of("webhooks-empty", "a section that names nothing", webhooks.Webhooks{}, "webhooks"),
+		of("validate-connect", "an operation that does not exist", webhooks.Webhooks{Validate: []webhooks.Operation{"CONNECT"}}, "webhooks.validate[0]", "CONNECT"),
+		of("validate-twice", "an operation that is given twice", webhooks.Webhooks{Validate: []webhooks.Operation{webhooks.OperationCreate, webhooks.OperationCreate}}, "webhooks.validate[1]"),
+		of("mutate-delete", "mutates objects that are deleted", webhooks.Webhooks{Mutate: []webhooks.Operation{webhooks.OperationDelete}}, "webhooks.mutate[0]"),
+		refused(builtIn, "converts a kind that is no custom resource", describing(asked(builtIn, webhooks.Webhooks{Convert: true}, func(c *abi.Controller) {
+			c.For.Kind = abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
+		})), "webhooks.convert", "manifest"),
 	)
 }
 
@@ -87,27 +93,27 @@ func reviewCases() (out []Case) {
 			silentReview(export),
 		)
 	}
-	denied := &abi.ReviewResult{
-		Reason: "Conformance", Message: "no", Warnings: []string{"careful"}, AuditAnnotations: []abi.AuditAnnotation{{Name: "rule", Value: "1"}},
+	denied := &webhooks.ReviewResult{
+		Reason: "Conformance", Message: "no", Warnings: []string{"careful"}, AuditAnnotations: []webhooks.AuditAnnotation{{Name: "rule", Value: "1"}},
 	}
-	full := &abi.ReviewResult{Allowed: true, Message: strings.Repeat("m", abi.MaxErrorMessage+1)}
-	for i := range abi.MaxWarnings {
-		full.Warnings = append(full.Warnings, strings.Repeat("w", abi.MaxWarning+1))
-		full.AuditAnnotations = append(full.AuditAnnotations, abi.AuditAnnotation{Name: fmt.Sprint("rule", i), Value: strings.Repeat("v", abi.MaxAuditValue+1)})
+	full := &webhooks.ReviewResult{Allowed: true, Message: strings.Repeat("m", abi.MaxErrorMessage+1)}
+	for i := range webhooks.MaxWarnings {
+		full.Warnings = append(full.Warnings, strings.Repeat("w", webhooks.MaxWarning+1))
+		full.AuditAnnotations = append(full.AuditAnnotations, webhooks.AuditAnnotation{Name: fmt.Sprint("rule", i), Value: strings.Repeat("v", webhooks.MaxAuditValue+1)})
 	}
-	changed := &abi.ReviewResult{Allowed: true, Object: labelled("thole.dev/v1")}
-	converted := abi.EncodeConvertResult(&abi.ConvertResult{Object: labelled(convertedVersion)})
+	changed := &webhooks.ReviewResult{Allowed: true, Object: labelled("thole.dev/v1")}
+	converted := webhooks.EncodeConvertResult(&webhooks.ConvertResult{Object: labelled(convertedVersion)})
 	return append(out,
-		writesReview(abi.ExportValidate, "validate", "reads its request and allows it", abi.EncodeReviewResult(&abi.ReviewResult{Allowed: true}), readsInput),
-		writesReview(abi.ExportValidate, "validate-denies", "denies a request, with everything that a result may have", abi.EncodeReviewResult(denied), nil),
-		writesReview(abi.ExportValidate, "validate-empty", "writes an empty result, which denies", []byte("{}"), nil),
-		writesReview(abi.ExportValidate, "validate-full", "writes as many texts as it may, all of them too long, which truncates them", abi.EncodeReviewResult(full), nil),
-		writesReview(abi.ExportMutate, "mutate", "reads its request and adds a label to the object", abi.EncodeReviewResult(changed), readsInput),
-		writesReview(abi.ExportMutate, "mutate-nothing", "leaves the object as it is", abi.EncodeReviewResult(&abi.ReviewResult{Allowed: true}), nil),
-		writesReview(abi.ExportMutate, "mutate-denies", "denies a request", abi.EncodeReviewResult(denied), nil),
-		writesReview(abi.ExportConvert, "convert", "reads its request and writes the object in another version", converted, readsInput),
-		readsReview(abi.ExportValidate), readsReview(abi.ExportMutate),
-		writesReview(abi.ExportConvert, "convert-denied", "in convert every capability returns -2", converted, func(g *guest) []byte {
+		writesReview(webhooks.ExportValidate, "validate", "reads its request and allows it", webhooks.EncodeReviewResult(&webhooks.ReviewResult{Allowed: true}), readsInput),
+		writesReview(webhooks.ExportValidate, "validate-denies", "denies a request, with everything that a result may have", webhooks.EncodeReviewResult(denied), nil),
+		writesReview(webhooks.ExportValidate, "validate-empty", "writes an empty result, which denies", []byte("{}"), nil),
+		writesReview(webhooks.ExportValidate, "validate-full", "writes as many texts as it may, all of them too long, which truncates them", webhooks.EncodeReviewResult(full), nil),
+		writesReview(webhooks.ExportMutate, "mutate", "reads its request and adds a label to the object", webhooks.EncodeReviewResult(changed), readsInput),
+		writesReview(webhooks.ExportMutate, "mutate-nothing", "leaves the object as it is", webhooks.EncodeReviewResult(&webhooks.ReviewResult{Allowed: true}), nil),
+		writesReview(webhooks.ExportMutate, "mutate-denies", "denies a request", webhooks.EncodeReviewResult(denied), nil),
+		writesReview(webhooks.ExportConvert, "convert", "reads its request and writes the object in another version", converted, readsInput),
+		readsReview(webhooks.ExportValidate), readsReview(webhooks.ExportMutate),
+		writesReview(webhooks.ExportConvert, "convert-denied", "in convert every capability returns -2", converted, func(g *guest) []byte {
 			return deniesCapabilities(g, abi.ImportGet, abi.ImportList, abi.ImportIndexGet)
 		}),
 	)
@@ -170,7 +176,7 @@ func silentReview(export string) Case {
 
 // readsReview is a guest whose reviews read what a run may read, and nothing else.
 func readsReview(export string) Case {
-	output := abi.EncodeReviewResult(&abi.ReviewResult{Allowed: true})
+	output := webhooks.EncodeReviewResult(&webhooks.ReviewResult{Allowed: true})
 	return writesReview(export, export+"-reads", "get and list return what they return in a run, and index_get -2", output, func(g *guest) []byte {
 		listed, _ := List(listObjects())
 		body := deniesCapabilities(g, abi.ImportIndexGet)
@@ -188,9 +194,9 @@ func readsReview(export string) Case {
 // reviewResetCases look for what the call before, or a run, has left.
 func reviewResetCases() (out []Case) {
 	clean := map[string][]byte{
-		abi.ExportValidate: abi.EncodeReviewResult(&abi.ReviewResult{Allowed: true}),
-		abi.ExportMutate:   abi.EncodeReviewResult(&abi.ReviewResult{Allowed: true}),
-		abi.ExportConvert:  abi.EncodeConvertResult(&abi.ConvertResult{Object: labelled(convertedVersion)}),
+		webhooks.ExportValidate: webhooks.EncodeReviewResult(&webhooks.ReviewResult{Allowed: true}),
+		webhooks.ExportMutate:   webhooks.EncodeReviewResult(&webhooks.ReviewResult{Allowed: true}),
+		webhooks.ExportConvert:  webhooks.EncodeConvertResult(&webhooks.ConvertResult{Object: labelled(convertedVersion)}),
 	}
 	for _, export := range reviewExports {
 		of := func(name, explain string, body func(*guest) []byte) Case {
@@ -223,7 +229,7 @@ func reviewResetCases() (out []Case) {
 			}),
 			beside,
 		)
-		if export != abi.ExportConvert { // whose result has the namespace
+		if export != webhooks.ExportConvert { // whose result has the namespace
 			out = append(out, namespaces)
 		}
 	}
@@ -275,24 +281,24 @@ func invalidReview(export, name, explain, result string) Case {
 
 func invalidReviews() (out []Case) {
 	texts := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
-	for _, export := range []string{abi.ExportValidate, abi.ExportMutate} {
+	for _, export := range []string{webhooks.ExportValidate, webhooks.ExportMutate} {
 		out = append(out,
 			invalidReview(export, "allowed-twice", "two decisions", `{"allowed":false,"allowed":true}`),
 			invalidReview(export, "allowed-number", "a decision that is a number", `{"allowed":1}`),
 			invalidReview(export, "reason", "a reason that is no word", `{"reason":"not a word"}`),
-			invalidReview(export, "too-many-warnings", "one warning too many", `{"warnings":[`+texts(abi.MaxWarnings+1, `""`)+`]}`),
-			invalidReview(export, "too-many-annotations", "one audit annotation too many", `{"auditAnnotations":[`+texts(abi.MaxAuditAnnotations+1, `{"name":"a"}`)+`]}`),
+			invalidReview(export, "too-many-warnings", "one warning too many", `{"warnings":[`+texts(webhooks.MaxWarnings+1, `""`)+`]}`),
+			invalidReview(export, "too-many-annotations", "one audit annotation too many", `{"auditAnnotations":[`+texts(webhooks.MaxAuditAnnotations+1, `{"name":"a"}`)+`]}`),
 			invalidReview(export, "annotation-twice", "two audit annotations of one name", `{"auditAnnotations":[`+texts(2, `{"name":"a"}`)+`]}`),
 			invalidReview(export, "annotation-name", "an audit annotation whose name has a prefix", `{"auditAnnotations":[{"name":"thole.dev/a"}]}`),
 		)
 	}
 	same := string(labelled("thole.dev/v1"))
 	mutated := func(name, explain, object string) Case {
-		return invalidReview(abi.ExportMutate, name, explain, `{"allowed":true,"object":`+object+`}`)
+		return invalidReview(webhooks.ExportMutate, name, explain, `{"allowed":true,"object":`+object+`}`)
 	}
 	return append(out,
-		invalidReview(abi.ExportValidate, "object", "an object, which it cannot change", `{"allowed":true,"object":`+same+`}`),
-		invalidReview(abi.ExportMutate, "denied-object", "an object for a request that it denies", `{"object":`+same+`}`),
+		invalidReview(webhooks.ExportValidate, "object", "an object, which it cannot change", `{"allowed":true,"object":`+same+`}`),
+		invalidReview(webhooks.ExportMutate, "denied-object", "an object for a request that it denies", `{"object":`+same+`}`),
 		mutated("other-name", "an object of another name", strings.Replace(same, `"one"`, `"two"`, 1)),
 		mutated("other-namespace", "an object in another namespace", strings.Replace(same, `"default"`, `"kube-system"`, 1)),
 		mutated("other-kind", "an object of another kind", strings.Replace(same, `"Conformance"`, `"Secret"`, 1)),
@@ -306,11 +312,11 @@ func invalidReviews() (out []Case) {
 func invalidConversions() []Case {
 	want := string(labelled(convertedVersion))
 	converted := func(name, explain, object string) Case {
-		return invalidReview(abi.ExportConvert, name, explain, `{"object":`+object+`}`)
+		return invalidReview(webhooks.ExportConvert, name, explain, `{"object":`+object+`}`)
 	}
 	return []Case{
-		invalidReview(abi.ExportConvert, "empty", "no object", `{}`),
-		invalidReview(abi.ExportConvert, "null", "an object that is null", `{"object":null}`),
+		invalidReview(webhooks.ExportConvert, "empty", "no object", `{}`),
+		invalidReview(webhooks.ExportConvert, "null", "an object that is null", `{"object":null}`),
 		converted("same-version", "the object in the version that it had", string(labelled("thole.dev/v1"))),
 		converted("other-name", "an object of another name", strings.Replace(want, `"one"`, `"two"`, 1)),
 		converted("other-kind", "an object of another kind", strings.Replace(want, `"Conformance"`, `"Secret"`, 1)),

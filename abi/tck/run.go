@@ -11,6 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // Host is the host under test. Its capabilities must return what [Get] and
@@ -246,19 +247,19 @@ func (c Case) decode(output []byte) (err error) {
 // decodeReview decodes the result of a review or conversion, and checks it against the request
 // unless that is to fail.
 func (c Case) decodeReview(output []byte) error {
-	if c.Review == abi.ExportConvert {
-		q, _ := abi.DecodeConvertRequest(c.request(0))
-		out, err := abi.DecodeConvertResult(output)
+	if c.Review == webhooks.ExportConvert {
+		q, _ := webhooks.DecodeConvertRequest(c.request(0))
+		out, err := webhooks.DecodeConvertResult(output)
 		if err != nil || c.Code != abi.CodeOK {
 			return err
 		}
 		return q.CheckResult(out)
 	}
-	decode := abi.DecodeValidateResult
-	if c.Review == abi.ExportMutate {
-		decode = abi.DecodeMutateResult
+	decode := webhooks.DecodeValidateResult
+	if c.Review == webhooks.ExportMutate {
+		decode = webhooks.DecodeMutateResult
 	}
-	q, _ := abi.DecodeReviewRequest(c.request(0))
+	q, _ := webhooks.DecodeReviewRequest(c.request(0))
 	out, err := decode(output)
 	if err != nil {
 		return err

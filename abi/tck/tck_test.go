@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 func TestCasesAreComplete(t *testing.T) {
@@ -72,11 +73,11 @@ func TestExpectedResultsAreValid(t *testing.T) {
 		t.Errorf("%+v, %v", q, err)
 	}
 	for _, export := range reviewExports[:2] {
-		if q, err := abi.DecodeReviewRequest(ReviewRequest(export)); err != nil || q.Object == nil {
+		if q, err := webhooks.DecodeReviewRequest(ReviewRequest(export)); err != nil || q.Object == nil {
 			t.Errorf("%+v, %v", q, err)
 		}
 	}
-	if q, err := abi.DecodeConvertRequest(ReviewRequest(abi.ExportConvert)); err != nil || q.Object == nil {
+	if q, err := webhooks.DecodeConvertRequest(ReviewRequest(webhooks.ExportConvert)); err != nil || q.Object == nil {
 		t.Errorf("%+v, %v", q, err)
 	}
 }
@@ -253,7 +254,7 @@ func TestVerifyReportsEachDeviation(t *testing.T) {
 		{"another review", calling(0, []byte("{}"), nil), "validate-reset-memory", "must have the result"},
 		{"object of validate accepted", calling(0, []byte(`{"allowed":true}`), nil), "validate-object", "must fail as abi"},
 		{"object of another name accepted", calling(0, []byte(`{"allowed":true}`), nil), "mutate-other-name", "must fail as abi"},
-		{"conversion accepted", calling(0, abi.EncodeConvertResult(&abi.ConvertResult{Object: labelled(convertedVersion)}), nil), "convert-same-version", "must fail as abi"},
+		{"conversion accepted", calling(0, webhooks.EncodeConvertResult(&webhooks.ConvertResult{Object: labelled(convertedVersion)}), nil), "convert-same-version", "must fail as abi"},
 		{"result of index accepted", calling(0, []byte("{}"), nil), "index-key-twice", "must fail as abi"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

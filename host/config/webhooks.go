@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // This file has what the host serves to the API server, admission reviews and conversions, and
@@ -243,7 +244,7 @@ func LabelSelector(text string) *metav1.LabelSelector {
 
 // Offers reports whether a plugin validates, mutates or converts objects.
 func Offers(m *abi.Manifest) bool {
-	return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.IsReviewer() })
+	return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Section(webhooks.Name) != nil })
 }
 
 // AllowsWebhooks reports whether the policy of a plugin may have webhooks.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -81,9 +82,10 @@ func TestWebhooksNeedTheConfiguration(t *testing.T) {
 
 func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 	served := func(k abi.Kind) (object.Resource, bool) { return object.Resource{Kind: k, Namespaced: true}, true }
-	for name, c := range map[string]abi.Controller{
-		"validate": {Validate: []abi.Operation{abi.OperationCreate}}, "mutate": {Mutate: []abi.Operation{abi.OperationCreate}}, "convert": {Convert: true},
+	for name, w := range map[string]webhooks.Webhooks{
+		"validate": {Validate: []webhooks.Operation{webhooks.OperationCreate}}, "mutate": {Mutate: []webhooks.Operation{webhooks.OperationCreate}}, "convert": {Convert: true},
 	} {
+		c := abi.Controller{Sections: []abi.Section{w.Section()}}
 		m := &abi.Manifest{Controllers: []abi.Controller{{}, c}}
 		needs := (Policy{}).Lacks(m, served, nil)
 		if with := (Policy{}).With(needs).Lacks(m, served, nil); !needs.Webhooks || with.Webhooks {

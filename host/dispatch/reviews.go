@@ -25,25 +25,12 @@ type ReviewConfig struct {
 
 // Reviewer reviews and converts objects; [sandbox.Guest] implements it.
 type Reviewer interface {
-	Validate(ctx context.Context, call sandbox.Call) (sandbox.Return, error)
-	Mutate(ctx context.Context, call sandbox.Call) (sandbox.Return, error)
-	Convert(ctx context.Context, call sandbox.Call) (sandbox.Return, error)
-}
-
-// callOf returns the call of an export.
-func (c *ReviewConfig) callOf(export string) func(context.Context, sandbox.Call) (sandbox.Return, error) {
-	switch export {
-	case abi.ExportValidate:
-		return c.Guest.Validate
-	case abi.ExportMutate:
-		return c.Guest.Mutate
-	}
-	return c.Guest.Convert
+	Call(ctx context.Context, export string, call sandbox.Call) (sandbox.Return, error)
 }
 
 // Review is one call of such an export.
 type Review struct {
-	Export string       // [abi.ExportValidate], [abi.ExportMutate] or [abi.ExportConvert]
+	Export string       // of the guest
 	Object abi.Ref      // that is reviewed; it need not exist, and may have no name yet
 	Begin  ReviewBegins // returns the text of the request
 	// Decode is called with what the guest has returned while the call still holds its execution
@@ -83,7 +70,7 @@ func (c *Controller) review(ctx context.Context, rev *Revision, v Review) (sandb
 	defer g.reads.Close()
 	call := g.sandboxCall(v.Begin(rev, g.start, g.seed), key.Namespace, rev.Reviews.Timeout)
 	call.BeforeRelease = v.Decode
-	returned, err := rev.Reviews.callOf(v.Export)(ctx, call)
+	returned, err := rev.Reviews.Guest.Call(ctx, v.Export, call)
 	switch {
 	case err != nil:
 		g.logReview(v.Export, err)

@@ -8,22 +8,15 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // reviewer is a guest that answers reviews.
 type reviewer func(ctx context.Context, export string, call sandbox.Call) (sandbox.Return, error)
 
-func (r reviewer) Validate(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-	return r(ctx, abi.ExportValidate, call)
-}
-
-func (r reviewer) Mutate(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-	return r(ctx, abi.ExportMutate, call)
-}
-
-func (r reviewer) Convert(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
-	return r(ctx, abi.ExportConvert, call)
+func (r reviewer) Call(ctx context.Context, export string, call sandbox.Call) (sandbox.Return, error) {
+	return r(ctx, export, call)
 }
 
 // reviewed makes the running revision one with a reviewer.
@@ -46,7 +39,7 @@ func reviewOf(export string) Review {
 func TestReviewReadsWhatTheControllerMayRead(t *testing.T) {
 	f := newFixture(t)
 	f.put(`{"apiVersion":"v1","kind":"Gadget","metadata":{"namespace":"ns","name":"g"}}`)
-	for _, export := range []string{abi.ExportValidate, abi.ExportMutate, abi.ExportConvert} {
+	for _, export := range []string{webhooks.ExportValidate, webhooks.ExportMutate, webhooks.ExportConvert} {
 		f.reviewed(func(ctx context.Context, called string, call sandbox.Call) (sandbox.Return, error) {
 			if called != export || call.Namespace != "ns" || call.Deadline != 2*time.Second || string(call.Request[0]) != "c" || call.Now.IsZero() || call.Seed == [32]byte{} {
 				t.Errorf("%s was called with %+v", called, call)
@@ -76,20 +69,20 @@ func TestReviewThatMeetsAClosedGuestIsMadeOnTheNextRevision(t *testing.T) {
 		f.reviewed(next)
 		return sandbox.Return{}, sandbox.ErrClosed
 	})
-	if out, err := f.c.Review(t.Context(), reviewOf(abi.ExportValidate)); err != nil || string(out.Output) != "next" {
+	if out, err := f.c.Review(t.Context(), reviewOf(webhooks.ExportValidate)); err != nil || string(out.Output) != "next" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	f.reviewed(func(context.Context, string, sandbox.Call) (sandbox.Return, error) {
 		return sandbox.Return{}, sandbox.ErrClosed
 	})
-	if _, err := f.c.Review(t.Context(), reviewOf(abi.ExportValidate)); !errors.Is(err, sandbox.ErrClosed) { // the plugin is stopped
+	if _, err := f.c.Review(t.Context(), reviewOf(webhooks.ExportValidate)); !errors.Is(err, sandbox.ErrClosed) { // the plugin is stopped
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestReviewNeedsAPolicyThatAllowsIt(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.c.Review(t.Context(), reviewOf(abi.ExportValidate)); !errors.Is(err, ErrNoReviews) {
+	if _, err := f.c.Review(t.Context(), reviewOf(webhooks.ExportValidate)); !errors.Is(err, ErrNoReviews) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -100,7 +93,7 @@ func TestReviewOfAGuestThatCannotReadFails(t *testing.T) {
 		call.Host.List(ctx, message(abi.EncodeListCall(&abi.ListCall{APIVersion: "v1", Kind: "Gadget"}))) // has not synced
 		return sandbox.Return{Output: []byte(`{"allowed":true}`)}, nil
 	})
-	if _, err := f.c.Review(t.Context(), reviewOf(abi.ExportValidate)); err == nil || !strings.Contains(err.Error(), "cannot read what it needs") {
+	if _, err := f.c.Review(t.Context(), reviewOf(webhooks.ExportValidate)); err == nil || !strings.Contains(err.Error(), "cannot read what it needs") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -111,7 +104,7 @@ func TestFaultOfAReviewIsNotThatOfTheBreaker(t *testing.T) {
 		return sandbox.Return{}, &sandbox.Fault{Class: abi.ClassPanic, Message: "boom"}
 	})
 	for range 100 {
-		if _, err := f.c.Review(t.Context(), reviewOf(abi.ExportMutate)); err == nil || !strings.Contains(err.Error(), "boom") {
+		if _, err := f.c.Review(t.Context(), reviewOf(webhooks.ExportMutate)); err == nil || !strings.Contains(err.Error(), "boom") {
 			t.Fatalf("got %v", err)
 		}
 	}

@@ -47,7 +47,6 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Finalizer", orDash(finalizer)},
 		{"Changes", orDash(changes(m, c))},
 		{"Interval", interval(c.Interval)},
-		{"Reviews", orDash(reviews(c))},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
 		{"Conditions", conditions(c)},
@@ -70,27 +69,6 @@ func changes(m *abi.Manifest, c *abi.Controller) string {
 		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
 	}
 	return text
-}
-
-// reviews describes which requests to the API server the controller reviews, and whether it converts.
-func reviews(c *abi.Controller) string {
-	var all []string
-	for _, r := range []struct {
-		verb       string
-		operations []abi.Operation
-	}{{"validates", c.Validate}, {"mutates", c.Mutate}} {
-		var names []string
-		for _, o := range r.operations {
-			names = append(names, string(o))
-		}
-		if len(names) > 0 {
-			all = append(all, r.verb+" "+list(names))
-		}
-	}
-	if c.Convert {
-		all = append(all, "converts between versions")
-	}
-	return strings.Join(all, "; ")
 }
 
 func kindList(kinds []abi.Kind) string {

@@ -48,8 +48,8 @@ func inspect(t *testing.T, path string) *Report {
 	var o Options
 	for _, c := range tck.Capabilities() {
 		own := sandbox.Capability{Name: c.Name, Check: c.Check}
-		if c.Export != "" {
-			own.Exports = []sandbox.Export{{Name: c.Export, Meaning: "is of the kit"}}
+		for _, e := range c.Exports {
+			own.Exports = append(own.Exports, sandbox.Export{Name: e.Name, Meaning: "is of the kit", Needed: e.Needed})
 		}
 		if c.Import != "" {
 			own.Imports = []sandbox.Import{{Name: c.Import, Meaning: "is answered by the kit", MaxMessage: c.MaxMessage}}

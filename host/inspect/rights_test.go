@@ -234,17 +234,3 @@ Policy
 		}
 	}
 }
-
-func TestReviewsOfAControllerAreShown(t *testing.T) {
-	for want, c := range map[string]abi.Controller{
-		"":                         {},
-		"validates CREATE, DELETE": {Validate: []abi.Operation{abi.OperationCreate, abi.OperationDelete}},
-		"validates CREATE; mutates UPDATE; converts between versions": {
-			Validate: []abi.Operation{abi.OperationCreate}, Mutate: []abi.Operation{abi.OperationUpdate}, Convert: true,
-		},
-	} {
-		if got := reviews(&c); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}

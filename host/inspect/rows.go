@@ -246,9 +246,6 @@ var exportMeanings = map[string]string{
 	abi.ExportInitialize: "starts the language's runtime, once",
 	abi.ExportWarm:       "prepares for the first call, once",
 	abi.ExportIndex:      "gives keys to an object",
-	abi.ExportValidate:   "allows or denies a request to the API server",
-	abi.ExportMutate:     "changes the object of a request to the API server",
-	abi.ExportConvert:    "converts an object to another version",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // This file makes rules of RBAC of what a plugin needs, see grants.go.
@@ -95,12 +96,13 @@ func WebhookRules(m *abi.Manifest, resources Resources) []Rule {
 		}
 	}
 	for _, c := range m.Controllers {
-		if len(c.Validate)+len(c.Mutate) > 0 { // the next revision may have others
+		w := webhooks.Of(&c)
+		if len(w.Validate)+len(w.Mutate) > 0 { // the next revision may have others
 			for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
 				add(registration, resource, WebhookName(m.Name), "the webhooks of the plugin", Get, Create, Patch, Delete)
 			}
 		}
-		if found, served := resources(c.For.Kind); c.Convert && served {
+		if found, served := resources(c.For.Kind); w.Convert && served {
 			add("apiextensions.k8s.io", "customresourcedefinitions", found.GVR.GroupResource().String(), "the conversion between its versions", Get, Watch, Patch)
 		}
 	}

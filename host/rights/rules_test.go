@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -288,11 +289,11 @@ func (u usesOf) writes(verb string) bool {
 }
 
 func TestRulesOfWebhooks(t *testing.T) {
-	all := []abi.Operation{abi.OperationCreate}
+	all := []webhooks.Operation{webhooks.OperationCreate}
 	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{
-		{Name: "a", For: widget.All(), Validate: all, Convert: true},
-		{Name: "b", For: widget.All(), Mutate: all},
-		{Name: "c", For: abi.Kind{APIVersion: "unknown.dev/v1", Kind: "Unknown"}.All(), Convert: true},
+		{Name: "a", For: widget.All(), Sections: []abi.Section{webhooks.Webhooks{Validate: all, Convert: true}.Section()}},
+		{Name: "b", For: widget.All(), Sections: []abi.Section{webhooks.Webhooks{Mutate: all}.Section()}},
+		{Name: "c", For: abi.Kind{APIVersion: "unknown.dev/v1", Kind: "Unknown"}.All(), Sections: []abi.Section{webhooks.Webhooks{Convert: true}.Section()}},
 	}}
 	expectRules(t, "webhooks", WebhookRules(m, func(kind abi.Kind) (object.Resource, bool) {
 		r, _ := served(kind)

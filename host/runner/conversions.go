@@ -2,6 +2,7 @@ package runner
 
 import (
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/election"
@@ -50,7 +51,7 @@ func (c *converters) starting() webhook.Plugin {
 func (r *Runner) newConverters(rev *Revision) *converters {
 	byName := map[string]*dispatch.Controller{}
 	for _, m := range rev.Manifest.Controllers {
-		if reviews := reviewsOf(rev, &m); m.Convert && reviews != nil {
+		if reviews := reviewsOf(rev, &m); webhooks.Of(&m).Convert && reviews != nil {
 			byName[m.Name] = r.newConverter(rev, m, reviews)
 		}
 	}

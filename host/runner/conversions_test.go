@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -16,11 +17,11 @@ func converting(policy config.Policy) *Revision {
 	policy.Limits.Concurrency, policy.Webhooks = 1, config.DefaultWebhooks()
 	return &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy, Guest: &sandbox.Guest{},
-		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Convert: true}}},
+		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Sections: []abi.Section{webhooks.Webhooks{Convert: true}.Section()}}}},
 	}
 }
 
-func converts(r *Runner) bool { return r.Reviewer(abi.ExportConvert, "p", "c") != nil }
+func converts(r *Runner) bool { return r.Reviewer(webhooks.ExportConvert, "p", "c") != nil }
 
 // The API server has the objects of a first list converted that are stored in another version.
 func TestPluginConvertsBeforeItsFirstListIsAnswered(t *testing.T) {
@@ -37,7 +38,7 @@ func TestPluginConvertsBeforeItsFirstListIsAnswered(t *testing.T) {
 			case <-time.After(time.Millisecond):
 			}
 		}
-		if r.Reviewer(abi.ExportValidate, "p", "c") != nil {
+		if r.Reviewer(webhooks.ExportValidate, "p", "c") != nil {
 			return false
 		}
 		if all := r.Reviewed(); len(all) != 1 || !all[0].Starting || !all[0].Leads || len(all[0].Reviewed) != 1 || all[0].Reviewed[0].Resource.GVR.Resource != "widgets" {
@@ -59,7 +60,7 @@ func TestPluginConvertsBeforeItsFirstListIsAnswered(t *testing.T) {
 	default:
 		t.Error("no list was answered before the plugin ran")
 	}
-	if c := r.Reviewer(abi.ExportConvert, "p", "c"); c != r.Reviewer(abi.ExportValidate, "p", "c") {
+	if c := r.Reviewer(webhooks.ExportConvert, "p", "c"); c != r.Reviewer(webhooks.ExportValidate, "p", "c") {
 		t.Error("another controller than the running one converts")
 	}
 	if all := r.Reviewed(); len(all) != 1 || all[0].Starting {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
@@ -13,7 +14,7 @@ import (
 
 // reviewsOf returns what the reviews of a controller need, nil if it has none.
 func reviewsOf(rev *Revision, m *abi.Controller) *dispatch.ReviewConfig {
-	if rev.Policy.Webhooks == nil || !m.IsReviewer() {
+	if rev.Policy.Webhooks == nil || m.Section(webhooks.Name) == nil {
 		return nil
 	}
 	return &dispatch.ReviewConfig{Guest: rev.Guest, Timeout: rev.Policy.Webhooks.Timeout.Duration}
@@ -23,10 +24,10 @@ func reviewsOf(rev *Revision, m *abi.Controller) *dispatch.ReviewConfig {
 func reviewedOf(rev *Revision, follows *scope.Plugin, resources map[abi.Kind]object.Resource) *webhook.Plugin {
 	p := &webhook.Plugin{Name: rev.Plugin, Webhooks: rev.Policy.Webhooks, DryRun: rev.Policy.DryRun}
 	for i, m := range rev.Manifest.Controllers {
-		if m.IsReviewer() {
+		if of := webhooks.Of(&m); m.Section(webhooks.Name) != nil {
 			by := follows.Controllers[i].For
 			p.Reviewed = append(p.Reviewed, webhook.Reviewed{
-				Controller: m.Name, Validate: m.Validate, Mutate: m.Mutate, Convert: m.Convert,
+				Controller: m.Name, Validate: of.Validate, Mutate: of.Mutate, Convert: of.Convert,
 				Resource: resources[m.For.Kind], Namespaces: by.Namespaces, Labels: by.LabelSelector(),
 			})
 		}
@@ -73,7 +74,7 @@ func (r *Runner) Reviewer(export, plugin, name string) webhook.Controller {
 	if c := r.controllers[plugin+"/"+name]; c != nil {
 		return c.Controller
 	}
-	if loaded := r.converters[plugin]; export == abi.ExportConvert && loaded != nil {
+	if loaded := r.converters[plugin]; export == webhooks.ExportConvert && loaded != nil {
 		if c := loaded.byName[name]; c != nil {
 			return c
 		}

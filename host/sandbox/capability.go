@@ -14,6 +14,8 @@ type Capability struct {
 	// [abi.Manifest.CheckSections].
 	Name  string
 	Check func(c *abi.Controller, section []byte) error
+	// CheckManifest checks what several controllers have together, once their sections were checked. It may be nil.
+	CheckManifest func(m *abi.Manifest) error
 	// Exports are what its calls need: a module has them if a controller has the section.
 	Exports []Export
 	// Imports are what it answers: [HostCalls.Import].
@@ -24,6 +26,11 @@ type Capability struct {
 type Export struct {
 	Name    string
 	Meaning string // in messages, such as "finds the objects to run"
+	// Needed reports whether it is called because of a section, which was checked; nil: because of each.
+	Needed func(section []byte) bool
+	// Imports are the functions of [abi.ImportModule] that its calls may use beside input, output and log: others
+	// return [abi.CodeDenied]. If it is nil, they may use all of them, as Effects has it.
+	Imports []string
 	// Effects is set if its calls may do something outside of the cluster, which is not undone if the guest fails.
 	Effects bool
 }
@@ -58,7 +65,11 @@ func (c Config) contract() (with contract, denied map[string][]string) {
 	for _, of := range c.Capabilities {
 		for _, e := range of.Exports {
 			with.Exports = append(with.Exports, e.Name)
-			if !e.Effects {
+			switch {
+			case e.Imports != nil:
+				all := append([]string{abi.ImportGet, abi.ImportList, abi.ImportIndexGet}, with.Imports...)
+				denied[e.Name] = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(e.Imports, name) })
+			case !e.Effects:
 				denied[e.Name] = effects
 			}
 		}
@@ -94,12 +105,18 @@ func (c Config) checkSections(m *abi.Manifest, in *instance) error {
 		return err
 	}
 	for _, of := range c.Capabilities {
+		if of.CheckManifest != nil {
+			if err := of.CheckManifest(m); err != nil {
+				return err
+			}
+		}
 		for i := range m.Controllers {
-			if m.Controllers[i].Section(of.Name) == nil {
+			section := m.Controllers[i].Section(of.Name)
+			if section == nil {
 				continue
 			}
 			for _, e := range of.Exports {
-				if in.module.ExportedFunction(e.Name) == nil {
+				if in.module.ExportedFunction(e.Name) == nil && (e.Needed == nil || e.Needed(section)) {
 					return fmt.Errorf("controller %q has %s, and export %q is missing, which %s: export the function, or remove %s from the manifest",
 						m.Controllers[i].Name, of.Name, e.Name, e.Meaning, of.Name)
 				}

@@ -125,23 +125,6 @@ func (g *Guest) Call(ctx context.Context, export string, call Call) (Return, err
 	return g.named(g.call(ctx, export, call))
 }
 
-// Validate is [Guest.Reconcile] for the export validate, which every guest has whose manifest has a
-// controller with validate. Of the capabilities it has get and list alone.
-func (g *Guest) Validate(ctx context.Context, call Call) (Return, error) {
-	return g.named(g.call(ctx, abi.ExportValidate, call))
-}
-
-// Mutate is [Guest.Validate] for the export mutate.
-func (g *Guest) Mutate(ctx context.Context, call Call) (Return, error) {
-	return g.named(g.call(ctx, abi.ExportMutate, call))
-}
-
-// Convert is [Guest.Validate] for the export convert, which has no capabilities: the result depends
-// on the request alone.
-func (g *Guest) Convert(ctx context.Context, call Call) (Return, error) {
-	return g.named(g.call(ctx, abi.ExportConvert, call))
-}
-
 func (g *Guest) named(out Return, err error) (Return, error) {
 	if err != nil {
 		err = fmt.Errorf("plugin %q: %w", g.name, err)

@@ -77,8 +77,8 @@ func newSandbox(tb testing.TB, config Config) *Sandbox {
 // ofKit returns a capability of the kit, whose import waits and has effects.
 func ofKit(c tck.Capability) Capability {
 	own := Capability{Name: c.Name, Check: c.Check}
-	if c.Export != "" {
-		own.Exports = []Export{{Name: c.Export, Meaning: "is the kit's", Effects: c.Effects}}
+	for _, e := range c.Exports {
+		own.Exports = append(own.Exports, Export{Name: e.Name, Meaning: "is the kit's", Needed: e.Needed, Imports: e.Imports, Effects: e.Effects})
 	}
 	if c.Import != "" {
 		own.Imports = []Import{{Name: c.Import, Meaning: "is the kit's", MaxMessage: c.MaxMessage, HasEffects: true, Waits: 1}}

@@ -183,10 +183,7 @@ func logMessage(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 
 // served lists the capabilities of the exports that do not have all of them.
 var served = map[string][]string{
-	abi.ExportIndex:    {},
-	abi.ExportValidate: {abi.ImportGet, abi.ImportList},
-	abi.ExportMutate:   {abi.ImportGet, abi.ImportList},
-	abi.ExportConvert:  {},
+	abi.ExportIndex: {},
 }
 
 // serves reports whether the export that is called has a capability.

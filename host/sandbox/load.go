@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -229,25 +228,7 @@ func checkOffers(m *abi.Manifest, in *instance) error {
 			return fmt.Errorf("index %q has no field, and export %q is missing, which would give it keys: export the function, or name a field", x.Name, abi.ExportIndex)
 		}
 	}
-	for _, c := range m.Controllers {
-		for _, o := range []offer{
-			{len(c.Validate) > 0, abi.ExportValidate, "validate", "allow or deny requests"},
-			{len(c.Mutate) > 0, abi.ExportMutate, "mutate", "change objects"},
-			{c.Convert, abi.ExportConvert, "convert", "convert objects"},
-		} {
-			if o.made && in.module.ExportedFunction(o.export) == nil {
-				return fmt.Errorf("controller %q has %s, and export %q is missing, which would %s: export the function, or remove %s from the manifest", c.Name, o.what, o.export, o.purpose, strings.TrimPrefix(o.what, "a "))
-			}
-		}
-	}
 	return nil
-}
-
-// offer is a field of a controller that makes the host call an export. what is the name of the field,
-// which may have an article.
-type offer struct {
-	made                  bool
-	export, what, purpose string
 }
 
 // ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].

@@ -117,7 +117,7 @@ func (c *kitGuest) Step(request []byte) (int32, []byte, error) {
 	if !bytes.Contains(request, []byte(`["stop"]`)) {
 		call.Host = kitHost{c.t}
 	}
-	out, err := c.g.Call(context.Background(), tck.Capabilities()[1].Export, call)
+	out, err := c.g.Call(context.Background(), tck.Capabilities()[1].Exports[0].Name, call)
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
@@ -125,7 +125,7 @@ func (c *kitGuest) Step(request []byte) (int32, []byte, error) {
 // Scan calls the export scan. The host that it is given serves everything: that imports with effects are denied is for
 // the sandbox.
 func (c *kitGuest) Scan(request []byte) (int32, []byte, error) {
-	out, err := c.g.Call(context.Background(), tck.Capabilities()[0].Export, Call{Request: [][]byte{request}, Host: kitHost{c.t}, Deadline: c.deadline})
+	out, err := c.g.Call(context.Background(), tck.Capabilities()[0].Exports[0].Name, Call{Request: [][]byte{request}, Host: kitHost{c.t}, Deadline: c.deadline})
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
@@ -133,10 +133,7 @@ func (c *kitGuest) Scan(request []byte) (int32, []byte, error) {
 // Review calls one of the exports of reviews. The host that it is given serves everything: that most
 // of it is denied is for the sandbox.
 func (c *kitGuest) Review(export string, request []byte) (int32, []byte, error) {
-	call := map[string]func(context.Context, Call) (Return, error){
-		abi.ExportValidate: c.g.Validate, abi.ExportMutate: c.g.Mutate, abi.ExportConvert: c.g.Convert,
-	}[export]
-	out, err := call(context.Background(), Call{Request: [][]byte{request}, Namespace: namespaceOf(c.t, request), Host: kitHost{c.t}, Deadline: c.deadline})
+	out, err := c.g.Call(context.Background(), export, Call{Request: [][]byte{request}, Namespace: namespaceOf(c.t, request), Host: kitHost{c.t}, Deadline: c.deadline})
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }

@@ -33,9 +33,6 @@ var contractExports = []contractExport{
 	{abi.ExportInitialize, wasm.Signature(params()), false},
 	{abi.ExportWarm, wasm.Signature(params(), i32), false},
 	{abi.ExportIndex, wasm.Signature(params(i32), i32), false},
-	{abi.ExportValidate, wasm.Signature(params(i32), i32), false},
-	{abi.ExportMutate, wasm.Signature(params(i32), i32), false},
-	{abi.ExportConvert, wasm.Signature(params(i32), i32), false},
 }
 
 type contractExport struct {

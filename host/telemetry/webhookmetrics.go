@@ -5,6 +5,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // webhookMetrics are the metrics of reviews and conversions.
@@ -30,8 +31,8 @@ func (m *Metrics) addWebhookMetrics() {
 // of validate, mutate and convert.
 func (w *webhookMetrics) create(manifest *abi.Manifest, plugin string, results func(review string) []string) {
 	for _, c := range manifest.Controllers {
-		for review, offered := range map[string]bool{abi.ExportValidate: len(c.Validate) > 0, abi.ExportMutate: len(c.Mutate) > 0, abi.ExportConvert: c.Convert} {
-			if !offered {
+		for _, review := range webhooks.Exports() {
+			if !webhooks.Of(&c).Calls(review) {
 				continue
 			}
 			w.duration.WithLabelValues(plugin, review)

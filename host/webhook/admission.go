@@ -15,6 +15,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -29,8 +30,8 @@ type review struct {
 	// the operation has none.
 	object, old *object.Object
 
-	sent   abi.ReviewRequest // what the guest was sent last
-	result *abi.ReviewResult
+	sent   contract.ReviewRequest // what the guest was sent last
+	result *contract.ReviewResult
 	patch  []byte // nil: the object stays as it is
 	err    error  // why there is no result
 }
@@ -142,11 +143,12 @@ func (v *review) check(rev *dispatch.Revision) error {
 // isReviewedBy reports whether a revision reviews the operation of the request, in its namespace.
 // The one before may have: then the webhook is to be changed.
 func (v *review) isReviewedBy(rev *dispatch.Revision) bool {
-	offered := rev.Controller.Validate
-	if v.export == abi.ExportMutate {
-		offered = rev.Controller.Mutate
+	of := contract.Of(&rev.Controller)
+	offered := of.Validate
+	if v.export == contract.ExportMutate {
+		offered = of.Mutate
 	}
-	return slices.Contains(offered, abi.Operation(v.asked.Operation)) && rev.Scopes.For.HasNamespace(v.asked.Namespace)
+	return slices.Contains(offered, contract.Operation(v.asked.Operation)) && rev.Scopes.For.HasNamespace(v.asked.Namespace)
 }
 
 // passed returns the response to a review of what the plugin does not review.
@@ -157,11 +159,11 @@ func (v *review) passed() answer {
 // begin returns the text of the request to the guest of a revision.
 func (v *review) begin(rev *dispatch.Revision, now time.Time, seed [32]byte) [][]byte {
 	u := v.asked.UserInfo
-	v.sent = abi.ReviewRequest{
+	v.sent = contract.ReviewRequest{
 		Controller: rev.Controller.Name,
-		Operation:  abi.Operation(v.asked.Operation),
+		Operation:  contract.Operation(v.asked.Operation),
 		DryRun:     v.asked.DryRun != nil && *v.asked.DryRun,
-		User:       abi.User{Name: u.Username, UID: u.UID, Groups: u.Groups},
+		User:       contract.User{Name: u.Username, UID: u.UID, Groups: u.Groups},
 		Now:        now, Seed: seed, Config: rev.Config,
 	}
 	if v.object != nil {
@@ -170,15 +172,15 @@ func (v *review) begin(rev *dispatch.Revision, now time.Time, seed [32]byte) [][
 	if v.old != nil {
 		v.sent.Old = rev.Given(v.old)
 	}
-	return abi.EncodeReviewRequestParts(&v.sent)
+	return contract.EncodeReviewRequestParts(&v.sent)
 }
 
 // take decodes what the guest has returned. It is called while the call holds its execution slot:
 // the time that a large result takes is the plugin's own.
 func (v *review) take(returned sandbox.Return) {
-	decode := abi.DecodeValidateResult
-	if v.export == abi.ExportMutate {
-		decode = abi.DecodeMutateResult
+	decode := contract.DecodeValidateResult
+	if v.export == contract.ExportMutate {
+		decode = contract.DecodeMutateResult
 	}
 	v.result, v.err = decode(returned.Output)
 	if v.err == nil {
@@ -241,7 +243,7 @@ func (s *Server) failureResponse(q *request, uid types.UID, err error) *admissio
 }
 
 // maxWarning is how many bytes the API server shows of a warning, if there are many.
-const maxWarning = abi.MaxWarning
+const maxWarning = contract.MaxWarning
 
 func admissionAnswer(result string, r *admissionv1.AdmissionResponse) answer {
 	return answer{result: result, body: &admissionv1.AdmissionReview{

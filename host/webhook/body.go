@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 )
 
 const (
@@ -45,7 +45,7 @@ func newBodies() bodies {
 
 // begin returns what a request of an export holds: nothing yet.
 func (b bodies) begin(export string) *held {
-	if export == abi.ExportConvert {
+	if export == contract.ExportConvert {
 		return &held{room: b.conversions}
 	}
 	return &held{room: b.reviews}

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -99,7 +99,7 @@ func (c *Clients) auth() tls.ClientAuthType {
 
 // check returns why a request is refused, nil if it is not.
 func (c *Clients) check(r *http.Request, export string) error {
-	if c == nil || export == abi.ExportConvert {
+	if c == nil || export == contract.ExportConvert {
 		return nil
 	}
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {

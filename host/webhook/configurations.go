@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
@@ -34,8 +34,8 @@ type Plugin struct {
 // Reviewed is what a controller offers to review or convert.
 type Reviewed struct {
 	Controller string
-	Validate   []abi.Operation
-	Mutate     []abi.Operation
+	Validate   []contract.Operation
+	Mutate     []contract.Operation
 	Convert    bool
 	Resource   object.Resource // of its primaries
 	Namespaces []string        // in which it follows them; nil for all
@@ -130,10 +130,10 @@ func configurations(p Plugin, e Endpoint, host, namespace string, bundle []byte)
 	var validating, mutating []any
 	for _, c := range p.Reviewed {
 		if len(c.Validate) > 0 && !p.Starting {
-			validating = append(validating, webhookOf(p, c, namespace, c.Validate, e.clientConfig(path(abi.ExportValidate, p, c), bundle)))
+			validating = append(validating, webhookOf(p, c, namespace, c.Validate, e.clientConfig(path(contract.ExportValidate, p, c), bundle)))
 		}
 		if len(c.Mutate) > 0 && !p.Starting {
-			webhook := webhookOf(p, c, namespace, c.Mutate, e.clientConfig(path(abi.ExportMutate, p, c), bundle))
+			webhook := webhookOf(p, c, namespace, c.Mutate, e.clientConfig(path(contract.ExportMutate, p, c), bundle))
 			webhook["reinvocationPolicy"] = "Never"
 			mutating = append(mutating, webhook)
 		}
@@ -144,7 +144,7 @@ func configurations(p Plugin, e Endpoint, host, namespace string, bundle []byte)
 			o.Object["spec"] = map[string]any{"conversion": map[string]any{
 				"strategy": "Webhook",
 				"webhook": map[string]any{
-					"clientConfig":             e.clientConfig(path(abi.ExportConvert, p, c), bundle),
+					"clientConfig":             e.clientConfig(path(contract.ExportConvert, p, c), bundle),
 					"conversionReviewVersions": []any{"v1"},
 				},
 			}}
@@ -161,7 +161,7 @@ func path(export string, p Plugin, c Reviewed) string {
 }
 
 // webhookOf returns one webhook of a configuration.
-func webhookOf(p Plugin, c Reviewed, namespace string, operations []abi.Operation, client map[string]any) map[string]any {
+func webhookOf(p Plugin, c Reviewed, namespace string, operations []contract.Operation, client map[string]any) map[string]any {
 	names := make([]any, len(operations))
 	for i, o := range operations {
 		names[i] = string(o)

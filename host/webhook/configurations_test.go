@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 )
@@ -17,7 +17,7 @@ import (
 func reviewedPlugin() Plugin {
 	w := config.DefaultWebhooks()
 	return Plugin{Name: "gate", Webhooks: w, Leads: true, Reviewed: []Reviewed{{
-		Controller: "main", Validate: []abi.Operation{abi.OperationCreate, abi.OperationDelete}, Mutate: []abi.Operation{abi.OperationUpdate}, Convert: true,
+		Controller: "main", Validate: []contract.Operation{contract.OperationCreate, contract.OperationDelete}, Mutate: []contract.Operation{contract.OperationUpdate}, Convert: true,
 		Resource: object.Resource{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gates"}, Namespaced: true},
 	}}}
 }

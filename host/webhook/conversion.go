@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -65,7 +66,7 @@ func isConverted(rev *dispatch.Revision, a *apiextensionsv1.ConversionRequest) e
 	switch m := &rev.Controller; {
 	case err != nil || wanted.Group != m.For.Group():
 		return fmt.Errorf("it converts %s to versions of its group, not to %s", m.For.Kind, quoted(a.DesiredAPIVersion))
-	case !m.Convert:
+	case !contract.Of(m).Convert:
 		return errors.New("its manifest converts nothing")
 	}
 	return nil
@@ -116,7 +117,7 @@ func (s *Server) convertOne(ctx context.Context, q *request, raw []byte, wanted 
 	if o.Kind.APIVersion == wanted {
 		return raw, nil
 	}
-	sent := abi.ConvertRequest{Controller: q.controller, APIVersion: wanted, Object: o.Raw}
+	sent := contract.ConvertRequest{Controller: q.controller, APIVersion: wanted, Object: o.Raw}
 	var decoded bool
 	var failed error
 	take := func(returned sandbox.Return) {
@@ -127,7 +128,7 @@ func (s *Server) convertOne(ctx context.Context, q *request, raw []byte, wanted 
 		Object: abi.Ref{Namespace: o.Namespace, Name: o.Name},
 		Begin: func(rev *dispatch.Revision, now time.Time, seed [32]byte) [][]byte {
 			sent.Now, sent.Seed, sent.Config = now, seed, rev.Config
-			return abi.EncodeConvertRequestParts(&sent)
+			return contract.EncodeConvertRequestParts(&sent)
 		},
 		Decode: take,
 	})
@@ -147,8 +148,8 @@ func isKind(rev *dispatch.Revision, kind abi.Kind) bool {
 }
 
 // conversionOf decodes and checks what a guest has returned for the object raw.
-func conversionOf(sent *abi.ConvertRequest, returned sandbox.Return, raw []byte) ([]byte, error) {
-	result, err := abi.DecodeConvertResult(returned.Output)
+func conversionOf(sent *contract.ConvertRequest, returned sandbox.Return, raw []byte) ([]byte, error) {
+	result, err := contract.DecodeConvertResult(returned.Output)
 	if err != nil {
 		return nil, invalid(err)
 	}

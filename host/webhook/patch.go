@@ -14,7 +14,7 @@ import (
 // This file makes the JSON patch of a mutation, RFC 6902.
 
 // fixedMetadata are the fields of metadata that the API server sets. Beside them are those that
-// [abi.ReviewRequest.CheckResult] compares.
+// [contract.ReviewRequest.CheckResult] compares.
 var fixedMetadata = []string{"managedFields", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName", "selfLink"}
 
 // patchOf returns the patch that makes the object of a request what the guest has returned, nil if

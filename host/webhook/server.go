@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/net/netutil"
 
-	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -30,7 +30,7 @@ type Config struct {
 	Certificate func() (*tls.Certificate, error)
 	Clients     *Clients // that may ask for reviews; nil: any
 	// Controller returns the controller of a plugin that calls an export, such as
-	// [abi.ExportConvert], nil if it has none of that name, or does not run. Conversions need only
+	// [contract.ExportConvert], nil if it has none of that name, or does not run. Conversions need only
 	// be loaded.
 	Controller func(export, plugin, controller string) Controller
 	// Plugin returns what is known of a plugin, whether it runs or not.
@@ -86,7 +86,7 @@ const (
 
 // Results returns the results of [Metrics].Served for one of validate, mutate and convert.
 func Results(review string) []string {
-	if review == abi.ExportConvert {
+	if review == contract.ExportConvert {
 		return []string{resultConverted, resultFailed, resultRefused}
 	}
 	return []string{resultAllowed, resultDenied, resultFailed, resultRefused}
@@ -195,9 +195,9 @@ func (s *Server) Close() { s.listener.Close() }
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/"+abi.ExportValidate+"/{plugin}/{controller}", s.serve(abi.ExportValidate, s.admit))
-	mux.HandleFunc("/"+abi.ExportMutate+"/{plugin}/{controller}", s.serve(abi.ExportMutate, s.admit))
-	mux.HandleFunc("/"+abi.ExportConvert+"/{plugin}/{controller}", s.serve(abi.ExportConvert, s.convert))
+	mux.HandleFunc("/"+contract.ExportValidate+"/{plugin}/{controller}", s.serve(contract.ExportValidate, s.admit))
+	mux.HandleFunc("/"+contract.ExportMutate+"/{plugin}/{controller}", s.serve(contract.ExportMutate, s.admit))
+	mux.HandleFunc("/"+contract.ExportConvert+"/{plugin}/{controller}", s.serve(contract.ExportConvert, s.convert))
 	for pattern, handler := range s.Handlers {
 		mux.Handle(pattern, handler)
 	}
@@ -223,7 +223,7 @@ const maxShown = 200
 
 // request is one request for a review or conversion of a plugin that is known.
 type request struct {
-	export     string // such as [abi.ExportValidate]
+	export     string // such as [contract.ExportValidate]
 	plugin     string
 	controller string
 	known      Known
@@ -292,7 +292,7 @@ func (s *Server) find(q *request) (missing string) {
 	known, ok := s.Plugin(q.plugin)
 	q.known = known
 	end := "delete the webhook"
-	if q.export == abi.ExportConvert {
+	if q.export == contract.ExportConvert {
 		end = "end the conversion of the CustomResourceDefinition"
 	}
 	switch {
@@ -337,7 +337,7 @@ func (s *Server) respond(w http.ResponseWriter, q *request, a answer) {
 // response takes. For the conversion of all objects of a review it has no time of its own.
 func (q *request) patience(r *http.Request) time.Duration {
 	waits := Patience(q.known.Webhooks)
-	if q.export == abi.ExportConvert {
+	if q.export == contract.ExportConvert {
 		waits = maxPatience
 	}
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {

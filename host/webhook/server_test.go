@@ -32,6 +32,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/config"
@@ -49,9 +50,9 @@ type testController struct {
 var kindK = abi.Kind{APIVersion: "a.b/v1", Kind: "K"}
 
 func newTestController(review func(context.Context, dispatch.Review, []byte) (abi.Code, string, error)) *testController {
-	all := []abi.Operation{abi.OperationCreate, abi.OperationUpdate, abi.OperationDelete}
+	all := []contract.Operation{contract.OperationCreate, contract.OperationUpdate, contract.OperationDelete}
 	return &testController{rev: &dispatch.Revision{
-		Controller: abi.Controller{Name: "c", For: abi.Followed{Kind: kindK}, Validate: all, Mutate: all[:2], Convert: true},
+		Controller: abi.Controller{Name: "c", For: abi.Followed{Kind: kindK}, Sections: []abi.Section{contract.Webhooks{Validate: all, Mutate: all[:2], Convert: true}.Section()}},
 		Scopes:     scope.Controller{For: scope.All(kindK)},
 	}, review: review}
 }
@@ -202,11 +203,11 @@ func allow(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
 }
 
 func TestReviewIsSentToThePlugin(t *testing.T) {
-	var sent *abi.ReviewRequest
+	var sent *contract.ReviewRequest
 	var review dispatch.Review
 	s := serveTest(t, newTestController(func(_ context.Context, v dispatch.Review, request []byte) (abi.Code, string, error) {
 		var err error
-		if sent, err = abi.DecodeReviewRequest(request); err != nil {
+		if sent, err = contract.DecodeReviewRequest(request); err != nil {
 			t.Error(err)
 		}
 		review = v
@@ -230,7 +231,7 @@ func TestReviewIsSentToThePlugin(t *testing.T) {
 
 func TestDeletionIsReviewedWithTheOldObject(t *testing.T) {
 	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
-		if sent, err := abi.DecodeReviewRequest(request); err != nil || sent.Object != nil || sent.Old == nil {
+		if sent, err := contract.DecodeReviewRequest(request); err != nil || sent.Object != nil || sent.Old == nil {
 			t.Errorf("%s, %v", request, err)
 		}
 		return abi.CodeOK, `{"reason":"Conflict","message":"m"}`, nil
@@ -409,6 +410,11 @@ func TestRequestThatIsNoReviewIsRefused(t *testing.T) {
 	}
 }
 
+// asks returns a function that gives a revision other webhooks.
+func asks(w contract.Webhooks) func(*dispatch.Revision) {
+	return func(rev *dispatch.Revision) { rev.Controller.Sections = []abi.Section{w.Section()} }
+}
+
 // A webhook is changed a moment after the revision that it is about.
 func TestWhatTheRunningRevisionDoesNotReviewIsAllowed(t *testing.T) {
 	deletion := strings.Replace(strings.Replace(create(""), "CREATE", "DELETE", 1), `"object"`, `"oldObject"`, 1)
@@ -416,9 +422,9 @@ func TestWhatTheRunningRevisionDoesNotReviewIsAllowed(t *testing.T) {
 		path, body string
 		change     func(*dispatch.Revision)
 	}{
-		"operation to validate": {"/validate/p/c", create(""), func(rev *dispatch.Revision) { rev.Controller.Validate = rev.Controller.Validate[1:] }},
+		"operation to validate": {"/validate/p/c", create(""), asks(contract.Webhooks{Validate: []contract.Operation{contract.OperationUpdate}})},
 		"operation to mutate":   {"/mutate/p/c", deletion, func(*dispatch.Revision) {}},
-		"nothing":               {"/mutate/p/c", create(""), func(rev *dispatch.Revision) { rev.Controller.Mutate = nil }},
+		"nothing":               {"/mutate/p/c", create(""), asks(contract.Webhooks{Convert: true})},
 		"namespace":             {"/validate/p/c", create(""), func(rev *dispatch.Revision) { rev.Scopes.For.Namespaces = []string{"other"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -470,7 +476,7 @@ func TestControllerThatIsStartedInAMomentIsWaitedFor(t *testing.T) {
 }
 
 func toVersionOrAllow(ctx context.Context, v dispatch.Review, request []byte) (abi.Code, string, error) {
-	if v.Export == abi.ExportConvert {
+	if v.Export == contract.ExportConvert {
 		return toVersion(ctx, v, request)
 	}
 	return allow(ctx, v, request)
@@ -737,7 +743,7 @@ func (s *testServer) conversion(body string) *apiextensionsv1.ConversionResponse
 
 // toVersion converts an object as asked.
 func toVersion(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
-	sent, err := abi.DecodeConvertRequest(request)
+	sent, err := contract.DecodeConvertRequest(request)
 	if err != nil {
 		return 0, "", err
 	}
@@ -802,7 +808,7 @@ func TestConversionThatFailsNamesTheObject(t *testing.T) {
 func TestResultsOfAConversionAreBounded(t *testing.T) {
 	pad := strings.Repeat("x", 1400<<10)
 	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
-		sent, err := abi.DecodeConvertRequest(request)
+		sent, err := contract.DecodeConvertRequest(request)
 		if err != nil {
 			return 0, "", err
 		}
@@ -967,12 +973,12 @@ func FuzzAdmissionReview(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"\ud800","object":{}}}`))
 	c := newTestController(allow)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v := &review{request: &request{export: abi.ExportMutate, plugin: "p", controller: "c", body: body}}
+		v := &review{request: &request{export: contract.ExportMutate, plugin: "p", controller: "c", body: body}}
 		if v.decode() != nil || v.check(c.rev) != nil || !v.isReviewedBy(c.rev) {
 			return
 		}
 		text := bytes.Join(v.begin(c.rev, time.Unix(0, 0), [32]byte{}), nil)
-		if _, err := abi.DecodeReviewRequest(text); err != nil {
+		if _, err := contract.DecodeReviewRequest(text); err != nil {
 			t.Errorf("the guest cannot decode the request: %v\n%s", err, text)
 		}
 		v.take(sandbox.Return{Output: []byte(`{"allowed":true}`)})

@@ -17,6 +17,8 @@ type Capability struct {
 	// Check returns what is wrong with the section of a controller, which was decoded and checked otherwise.
 	// It must be set, or the capability has no sections.
 	Check func(c *abi.Controller, section []byte) error
+	// CheckManifest returns what is wrong with the sections of all controllers together. It may be nil.
+	CheckManifest func(m *abi.Manifest) error
 	// Exports are the functions of guests that the capability calls.
 	Exports []Export
 	// Imports are the functions of the host that the capability answers: [dispatch.Hooks.Imports].
@@ -55,7 +57,7 @@ type List []Capability
 func (l List) Modules() (all []sandbox.Capability) {
 	for _, c := range l {
 		if c.Check != nil {
-			all = append(all, sandbox.Capability{Name: c.Name, Check: c.Check, Exports: c.Exports, Imports: c.Imports})
+			all = append(all, sandbox.Capability{Name: c.Name, Check: c.Check, CheckManifest: c.CheckManifest, Exports: c.Exports, Imports: c.Imports})
 		}
 	}
 	return all

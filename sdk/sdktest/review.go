@@ -11,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/internal/anyjson"
@@ -45,37 +46,38 @@ func (w *World) DryRun(dryRun bool) { w.dryRun = dryRun }
 // [World.Create]; it may have a generateName instead of a name.
 func (w *World) ReviewCreate(value any) *Review {
 	w.tb.Helper()
-	return w.review(abi.OperationCreate, nil, w.encode(value))
+	return w.review(webhooks.OperationCreate, nil, w.encode(value))
 }
 
 // ReviewUpdate reviews the change of an object by a merge patch. The object stays as it is.
 func (w *World) ReviewUpdate(ref sdk.Ref, patch any) *Review {
 	w.tb.Helper()
 	o := w.mustExist("review the update of", ref)
-	return w.review(abi.OperationUpdate, o.raw, w.merge(o.raw, w.encode(patch)))
+	return w.review(webhooks.OperationUpdate, o.raw, w.merge(o.raw, w.encode(patch)))
 }
 
 // ReviewDelete reviews the deletion of an object. The object stays as it is.
 func (w *World) ReviewDelete(ref sdk.Ref) *Review {
 	w.tb.Helper()
-	return w.review(abi.OperationDelete, w.mustExist("review the deletion of", ref).raw, nil)
+	return w.review(webhooks.OperationDelete, w.mustExist("review the deletion of", ref).raw, nil)
 }
 
 // review mutates and validates, as far as the controller reviews the operation.
 func (w *World) review(operation sdk.Operation, old, object []byte) *Review {
 	w.tb.Helper()
 	reviewer := w.reviewer()
-	mutates, validates := slices.Contains(w.controller.Mutate, operation), slices.Contains(w.controller.Validate, operation)
+	of := webhooks.Of(&w.controller)
+	mutates, validates := slices.Contains(of.Mutate, operation), slices.Contains(of.Validate, operation)
 	if !mutates && !validates {
 		w.tb.Fatalf("review %s: neither Validate nor Mutate of the controller has the operation", operation)
 	}
 	r := &Review{Allowed: true, Object: object, Audit: map[string]string{}, tb: w.tb}
 	if mutates {
-		w.pass(r, reviewer.Mutate, abi.DecodeMutateResult, operation, old)
+		w.pass(r, reviewer.Mutate, webhooks.DecodeMutateResult, operation, old)
 		w.expectStable(r, reviewer, operation, old, object)
 	}
 	if validates && r.Allowed {
-		w.pass(r, reviewer.Validate, abi.DecodeValidateResult, operation, old)
+		w.pass(r, reviewer.Validate, webhooks.DecodeValidateResult, operation, old)
 	}
 	if !r.Allowed {
 		r.Object = nil
@@ -94,14 +96,14 @@ func (w *World) reviewer() Reviewer {
 
 type (
 	reviewCall   = func(request []byte, host Host) (abi.Code, []byte, error)
-	reviewDecode = func([]byte) (*abi.ReviewResult, error)
+	reviewDecode = func([]byte) (*webhooks.ReviewResult, error)
 )
 
 // pass adds the result of one export to a review.
 func (w *World) pass(r *Review, call reviewCall, decode reviewDecode, operation sdk.Operation, old []byte) {
 	w.tb.Helper()
 	w.serial++
-	q := &abi.ReviewRequest{
+	q := &webhooks.ReviewRequest{
 		Controller: w.controller.Name, Operation: operation, DryRun: w.dryRun, User: w.user,
 		Old: old, Object: r.Object, Now: w.now, Config: w.config,
 	}
@@ -109,7 +111,7 @@ func (w *World) pass(r *Review, call reviewCall, decode reviewDecode, operation 
 	given := cmp.Or(string(r.Object), string(old))
 	run := &Run{tb: w.tb, world: w, primary: w.identified([]byte(given)), serial: w.serial}
 	run.primary.meta.UID = "" // as in a host, where a review may be for an object that is not there yet
-	code, text, err := call(abi.EncodeReviewRequest(q), reviewHost{asHost{run}})
+	code, text, err := call(webhooks.EncodeReviewRequest(q), reviewHost{asHost{run}})
 	r.Logs = append(r.Logs, run.Logs...)
 	if err != nil {
 		r.Allowed, r.Class, r.Message = false, classOf(err), err.Error()
@@ -136,7 +138,7 @@ func (r *Review) failed(code abi.Code, failure *abi.Failure) {
 	}
 }
 
-func (r *Review) add(result *abi.ReviewResult) {
+func (r *Review) add(result *webhooks.ReviewResult) {
 	r.Allowed = result.Allowed
 	r.Warnings = append(r.Warnings, result.Warnings...)
 	for _, a := range result.AuditAnnotations {
@@ -158,7 +160,7 @@ func (w *World) expectStable(r *Review, reviewer Reviewer, operation sdk.Operati
 		return
 	}
 	again := &Review{Allowed: true, Object: r.Object, Audit: map[string]string{}, tb: w.tb}
-	w.pass(again, reviewer.Mutate, abi.DecodeMutateResult, operation, old)
+	w.pass(again, reviewer.Mutate, webhooks.DecodeMutateResult, operation, old)
 	if !again.Allowed || !rawjson.Equal(again.Object, r.Object) {
 		w.tb.Errorf("mutate does not leave its own result as it is, which an API server may give to it:\n%s\nbecomes %s %s%s",
 			r.Object, again.Object, again.Class, again.Message)
@@ -264,11 +266,11 @@ type Conversion struct {
 func (w *World) Convert(value any, version string) *Conversion {
 	w.tb.Helper()
 	reviewer := w.reviewer()
-	if !w.controller.Convert {
+	if !webhooks.Of(&w.controller).Convert {
 		w.tb.Fatalf("convert to %s: the controller has no Convert", version)
 	}
 	w.serial++
-	q := &abi.ConvertRequest{
+	q := &webhooks.ConvertRequest{
 		Controller: w.controller.Name, APIVersion: w.controller.For.Group() + "/" + version,
 		Object: w.encode(value), Now: w.now, Config: w.config,
 	}
@@ -278,13 +280,13 @@ func (w *World) Convert(value any, version string) *Conversion {
 	return c
 }
 
-func (c *Conversion) decode(q *abi.ConvertRequest, reviewer Reviewer) {
-	code, text, err := reviewer.Convert(abi.EncodeConvertRequest(q))
+func (c *Conversion) decode(q *webhooks.ConvertRequest, reviewer Reviewer) {
+	code, text, err := reviewer.Convert(webhooks.EncodeConvertRequest(q))
 	if err != nil {
 		c.Class, c.Message = classOf(err), err.Error()
 		return
 	}
-	result, err := abi.DecodeConvertResult(text)
+	result, err := webhooks.DecodeConvertResult(text)
 	if err == nil && code == abi.CodeOK {
 		err = q.CheckResult(result)
 	}

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk"
 )
 
 // reviewing is a script that validates, mutates and converts as the test has set.
 type reviewing struct {
 	*script
-	validate, mutate func(q *abi.ReviewRequest, host Host) (abi.Code, *abi.ReviewResult)
-	convert          func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult)
+	validate, mutate func(q *webhooks.ReviewRequest, host Host) (abi.Code, *webhooks.ReviewResult)
+	convert          func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult)
 	err              error
 	text             []byte // instead of each result
 }
@@ -29,8 +30,8 @@ func (s *reviewing) Mutate(request []byte, host Host) (abi.Code, []byte, error) 
 	return s.review(s.mutate, request, host)
 }
 
-func (s *reviewing) review(f func(*abi.ReviewRequest, Host) (abi.Code, *abi.ReviewResult), request []byte, host Host) (abi.Code, []byte, error) {
-	q, err := abi.DecodeReviewRequest(request)
+func (s *reviewing) review(f func(*webhooks.ReviewRequest, Host) (abi.Code, *webhooks.ReviewResult), request []byte, host Host) (abi.Code, []byte, error) {
+	q, err := webhooks.DecodeReviewRequest(request)
 	if err != nil || s.err != nil {
 		return 0, nil, errors.Join(err, s.err)
 	}
@@ -38,11 +39,11 @@ func (s *reviewing) review(f func(*abi.ReviewRequest, Host) (abi.Code, *abi.Revi
 		return 0, s.text, nil
 	}
 	code, result := f(q, host)
-	return code, abi.EncodeReviewResult(result), nil
+	return code, webhooks.EncodeReviewResult(result), nil
 }
 
 func (s *reviewing) Convert(request []byte) (abi.Code, []byte, error) {
-	q, err := abi.DecodeConvertRequest(request)
+	q, err := webhooks.DecodeConvertRequest(request)
 	if err != nil || s.err != nil {
 		return 0, nil, errors.Join(err, s.err)
 	}
@@ -50,17 +51,17 @@ func (s *reviewing) Convert(request []byte) (abi.Code, []byte, error) {
 		return 0, s.text, nil
 	}
 	code, result := s.convert(q)
-	return code, abi.EncodeConvertResult(result), nil
+	return code, webhooks.EncodeConvertResult(result), nil
 }
 
-func allows(*abi.ReviewRequest, Host) (abi.Code, *abi.ReviewResult) {
-	return abi.CodeOK, &abi.ReviewResult{Allowed: true}
+func allows(*webhooks.ReviewRequest, Host) (abi.Code, *webhooks.ReviewResult) {
+	return abi.CodeOK, &webhooks.ReviewResult{Allowed: true}
 }
 
 // replaces returns a function that replaces a text in the object.
-func replaces(old, with string) func(*abi.ReviewRequest, Host) (abi.Code, *abi.ReviewResult) {
-	return func(q *abi.ReviewRequest, _ Host) (abi.Code, *abi.ReviewResult) {
-		return abi.CodeOK, &abi.ReviewResult{Allowed: true, Object: []byte(strings.Replace(string(q.Object), old, with, 1))}
+func replaces(old, with string) func(*webhooks.ReviewRequest, Host) (abi.Code, *webhooks.ReviewResult) {
+	return func(q *webhooks.ReviewRequest, _ Host) (abi.Code, *webhooks.ReviewResult) {
+		return abi.CodeOK, &webhooks.ReviewResult{Allowed: true, Object: []byte(strings.Replace(string(q.Object), old, with, 1))}
 	}
 }
 
@@ -71,17 +72,17 @@ const aThing = `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"names
 func reviewWorld(tb testing.TB) (*World, *reviewing) {
 	tb.Helper()
 	s := &reviewing{script: newScript(), validate: allows, mutate: allows}
-	s.convert = func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
+	s.convert = func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
 		_, version, _ := strings.Cut(q.APIVersion, "/")
 		from := "v1"
 		if version == "v1" {
 			from = "v2"
 		}
-		return abi.CodeOK, &abi.ConvertResult{Object: []byte(strings.Replace(string(q.Object), "example.com/"+from, q.APIVersion, 1))}
+		return abi.CodeOK, &webhooks.ConvertResult{Object: []byte(strings.Replace(string(q.Object), "example.com/"+from, q.APIVersion, 1))}
 	}
-	s.controller.Validate = []abi.Operation{abi.OperationCreate, abi.OperationUpdate, abi.OperationDelete}
-	s.controller.Mutate = []abi.Operation{abi.OperationCreate, abi.OperationUpdate}
-	s.controller.Convert = true
+	all := webhooks.Webhooks{Validate: []webhooks.Operation{webhooks.OperationCreate, webhooks.OperationUpdate, webhooks.OperationDelete}, Convert: true}
+	all.Mutate = all.Validate[:2]
+	s.controller.Sections = []abi.Section{all.Section()}
 	s.controller.Indexes = []abi.Index{{Name: "children", Kind: child}}
 	w := NewWith(tb, s)
 	w.Create(strings.Replace(aThing, `"new"`, `"one"`, 1))
@@ -90,8 +91,8 @@ func reviewWorld(tb testing.TB) (*World, *reviewing) {
 
 func TestReviewHasWhatAHostSends(t *testing.T) {
 	w, s := reviewWorld(t)
-	var seen []*abi.ReviewRequest
-	s.validate = func(q *abi.ReviewRequest, _ Host) (abi.Code, *abi.ReviewResult) {
+	var seen []*webhooks.ReviewRequest
+	s.validate = func(q *webhooks.ReviewRequest, _ Host) (abi.Code, *webhooks.ReviewResult) {
 		seen = append(seen, q)
 		return allows(q, nil)
 	}
@@ -102,7 +103,7 @@ func TestReviewHasWhatAHostSends(t *testing.T) {
 	w.ReviewCreate(aThing).ExpectAllowed()
 	w.ReviewUpdate(theOne, `{"spec":{"a":2}}`).ExpectAllowed().ExpectObject(`{"spec":{"a":2}}`)
 	w.ReviewDelete(theOne).ExpectAllowed()
-	if !reflect.DeepEqual(seen[0].User, abi.User{Name: "ann", Groups: []string{"a", "b"}}) || !seen[0].DryRun || string(seen[0].Config) != `{"x":1}` || !seen[0].Now.Equal(w.Now()) {
+	if !reflect.DeepEqual(seen[0].User, webhooks.User{Name: "ann", Groups: []string{"a", "b"}}) || !seen[0].DryRun || string(seen[0].Config) != `{"x":1}` || !seen[0].Now.Equal(w.Now()) {
 		t.Errorf("the request is %+v", seen[0])
 	}
 	for i, want := range []struct{ operation, old, object string }{
@@ -128,17 +129,17 @@ func TestReviewHasWhatAHostSends(t *testing.T) {
 func TestValidateSeesWhatMutateHasChanged(t *testing.T) {
 	w, s := reviewWorld(t)
 	s.mutate = replaces(`"a":1`, `"a":5`)
-	s.validate = func(q *abi.ReviewRequest, _ Host) (abi.Code, *abi.ReviewResult) {
-		return abi.CodeOK, &abi.ReviewResult{
-			Message: string(q.Object), Warnings: []string{"w"}, AuditAnnotations: []abi.AuditAnnotation{{Name: "n", Value: "v"}},
+	s.validate = func(q *webhooks.ReviewRequest, _ Host) (abi.Code, *webhooks.ReviewResult) {
+		return abi.CodeOK, &webhooks.ReviewResult{
+			Message: string(q.Object), Warnings: []string{"w"}, AuditAnnotations: []webhooks.AuditAnnotation{{Name: "n", Value: "v"}},
 		}
 	}
 	r := w.ReviewCreate(aThing).ExpectDenied("Forbidden", `"a":5`).ExpectWarnings("w")
 	if r.Audit["n"] != "v" || r.Object != nil {
 		t.Errorf("it has the notes %q and the object %s", r.Audit, r.Object)
 	}
-	s.mutate = func(*abi.ReviewRequest, Host) (abi.Code, *abi.ReviewResult) {
-		return abi.CodeOK, &abi.ReviewResult{Reason: "Invalid", Message: "no", Warnings: []string{"m"}}
+	s.mutate = func(*webhooks.ReviewRequest, Host) (abi.Code, *webhooks.ReviewResult) {
+		return abi.CodeOK, &webhooks.ReviewResult{Reason: "Invalid", Message: "no", Warnings: []string{"m"}}
 	}
 	w.ReviewCreate(aThing).ExpectDenied("Invalid", "no").ExpectWarnings("m") // and validate is not asked
 	s.mutate = allows
@@ -147,8 +148,8 @@ func TestValidateSeesWhatMutateHasChanged(t *testing.T) {
 
 func TestFailedReviewHasItsClass(t *testing.T) {
 	w, s := reviewWorld(t)
-	s.validate = func(*abi.ReviewRequest, Host) (abi.Code, *abi.ReviewResult) {
-		return abi.CodeStalled, &abi.ReviewResult{Error: &abi.Failure{Reason: "Odd", Message: "no luck"}}
+	s.validate = func(*webhooks.ReviewRequest, Host) (abi.Code, *webhooks.ReviewResult) {
+		return abi.CodeStalled, &webhooks.ReviewResult{Error: &abi.Failure{Reason: "Odd", Message: "no luck"}}
 	}
 	if r := w.ReviewCreate(aThing).ExpectFailure(abi.ClassStalled, "Odd"); r.Message != "no luck" || r.Allowed || r.Object != nil {
 		t.Errorf("it is %+v", r)
@@ -170,12 +171,12 @@ func TestReviewReadsInTheNamespaceOfTheObject(t *testing.T) {
 	w, s := reviewWorld(t)
 	w.Create(`{"apiVersion":"v1","kind":"Child","metadata":{"namespace":"ns","name":"c"}}`)
 	codes := func(namespace string) (get, list, index int64) {
-		s.validate = func(_ *abi.ReviewRequest, h Host) (abi.Code, *abi.ReviewResult) {
+		s.validate = func(_ *webhooks.ReviewRequest, h Host) (abi.Code, *webhooks.ReviewResult) {
 			_, get = h.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref(namespace, "c")}))
 			_, list = h.List(abi.EncodeListCall(&abi.ListCall{APIVersion: child.APIVersion, Kind: child.Kind, Namespace: namespace}))
 			_, index = h.IndexGet(abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: "children", Key: "k"}))
 			h.Log(abi.LogInfo, []byte(`{"message":"read"}`))
-			return abi.CodeOK, &abi.ReviewResult{Allowed: true}
+			return abi.CodeOK, &webhooks.ReviewResult{Allowed: true}
 		}
 		w.ReviewCreate(aThing).ExpectAllowed().ExpectLog("read")
 		return get, list, index
@@ -192,12 +193,12 @@ func TestConversionIsChecked(t *testing.T) {
 	w, s := reviewWorld(t)
 	w.Convert(aThing, "v2").ExpectObject(`{"apiVersion":"example.com/v2","spec":{"a":1}}`)
 	w.RoundTrip(aThing, "v2")
-	s.convert = func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
-		return abi.CodeOK, &abi.ConvertResult{Object: q.Object}
+	s.convert = func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
+		return abi.CodeOK, &webhooks.ConvertResult{Object: q.Object}
 	}
 	w.Convert(aThing, "v2").ExpectFailure(abi.ClassABI, "InvalidResult")
-	s.convert = func(*abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
-		return abi.CodeWaiting, &abi.ConvertResult{Error: &abi.Failure{Reason: "Odd"}}
+	s.convert = func(*webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
+		return abi.CodeWaiting, &webhooks.ConvertResult{Error: &abi.Failure{Reason: "Odd"}}
 	}
 	w.Convert(aThing, "v2").ExpectFailure(abi.ClassWaiting, "Odd")
 }
@@ -240,7 +241,7 @@ func TestRoundTripReportsEachField(t *testing.T) {
 	tb := &recorder{TB: t}
 	w, s := reviewWorld(tb)
 	there := s.convert
-	s.convert = func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
+	s.convert = func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
 		object = q.Object
 		return there(q)
 	}
@@ -269,7 +270,7 @@ func TestRoundTripReportsEachField(t *testing.T) {
 			continue
 		}
 		tb.failures = nil
-		s.convert = func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
+		s.convert = func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
 			code, result := there(q)
 			if lost := strings.Replace(string(result.Object), text(value), `"lost"`, 1); strings.HasSuffix(q.APIVersion, "v2") {
 				result.Object = []byte(lost)
@@ -327,8 +328,8 @@ func TestFilledValuesEndAtRecursion(t *testing.T) {
 // TestUnmetExpectationOfAReviewFailsTest calls every expectation such that it must fail.
 func TestUnmetExpectationOfAReviewFailsTest(t *testing.T) {
 	denies := func(s *reviewing) {
-		s.validate = func(*abi.ReviewRequest, Host) (abi.Code, *abi.ReviewResult) {
-			return abi.CodeOK, &abi.ReviewResult{Message: "no"}
+		s.validate = func(*webhooks.ReviewRequest, Host) (abi.Code, *webhooks.ReviewResult) {
+			return abi.CodeOK, &webhooks.ReviewResult{Message: "no"}
 		}
 	}
 	for name, check := range map[string]func(*World, *reviewing){
@@ -346,9 +347,9 @@ func TestUnmetExpectationOfAReviewFailsTest(t *testing.T) {
 		"unstable": func(w *World, s *reviewing) { s.mutate = replaces(`"a":`, `"a":1`); w.ReviewCreate(aThing) },
 		"mutate denies its result": func(w *World, s *reviewing) {
 			change := replaces(`"a":1`, `"a":2`)
-			s.mutate = func(q *abi.ReviewRequest, h Host) (abi.Code, *abi.ReviewResult) {
+			s.mutate = func(q *webhooks.ReviewRequest, h Host) (abi.Code, *webhooks.ReviewResult) {
 				if strings.Contains(string(q.Object), `"a":2`) {
-					return abi.CodeOK, &abi.ReviewResult{}
+					return abi.CodeOK, &webhooks.ReviewResult{}
 				}
 				return change(q, h)
 			}
@@ -357,19 +358,19 @@ func TestUnmetExpectationOfAReviewFailsTest(t *testing.T) {
 		"missing object":  func(w *World, _ *reviewing) { w.ReviewDelete(thing.Ref("ns", "two")) },
 		"other kind":      func(w *World, _ *reviewing) { w.ReviewCreate(strings.Replace(aThing, "Thing", "Child", 1)) },
 		"no object":       func(w *World, _ *reviewing) { w.ReviewCreate(`[]`) },
-		"other operation": func(w *World, _ *reviewing) { w.controller.Validate = nil; w.ReviewDelete(theOne) },
+		"other operation": func(w *World, _ *reviewing) { w.controller.Sections = nil; w.ReviewDelete(theOne) },
 		"other runner":    func(w *World, s *reviewing) { w.runner = s.script; w.ReviewDelete(theOne) },
 
 		"converted object":    func(w *World, _ *reviewing) { w.Convert(aThing, "v2").ExpectObject(`{"spec":{"a":2}}`) },
 		"conversion":          func(w *World, s *reviewing) { s.err = errors.New("trap"); w.Convert(aThing, "v2").ExpectObject(`{}`) },
 		"conversion succeeds": func(w *World, _ *reviewing) { w.Convert(aThing, "v2").ExpectFailure(abi.ClassRetry, "") },
-		"no conversion":       func(w *World, s *reviewing) { w.controller.Convert = false; w.Convert(aThing, "v2") },
+		"no conversion":       func(w *World, s *reviewing) { w.controller.Sections = nil; w.Convert(aThing, "v2") },
 		"round trip there":    func(w *World, s *reviewing) { s.err = errors.New("trap"); w.RoundTrip(aThing, "v2") },
 		"round trip back": func(w *World, s *reviewing) {
 			there := s.convert
-			s.convert = func(q *abi.ConvertRequest) (abi.Code, *abi.ConvertResult) {
+			s.convert = func(q *webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult) {
 				if q.APIVersion == "example.com/v1" {
-					return abi.CodeRetry, &abi.ConvertResult{}
+					return abi.CodeRetry, &webhooks.ConvertResult{}
 				}
 				return there(q)
 			}

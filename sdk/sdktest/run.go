@@ -42,13 +42,13 @@ type Stepper interface {
 // Reviewer is implemented by a [Runner] of plugins that validate, mutate and convert. Its errors are
 // those of Reconcile.
 type Reviewer interface {
-	// Validate reviews the text of an [abi.ReviewRequest], and returns the text of an
-	// [abi.ReviewResult].
+	// Validate reviews the text of an [abi/webhooks.ReviewRequest], and returns the text of an
+	// [abi/webhooks.ReviewResult].
 	Validate(request []byte, host Host) (abi.Code, []byte, error)
 	// Mutate is Validate for the export mutate.
 	Mutate(request []byte, host Host) (abi.Code, []byte, error)
-	// Convert converts the object of the text of an [abi.ConvertRequest], and returns the text of
-	// an [abi.ConvertResult].
+	// Convert converts the object of the text of an [abi/webhooks.ConvertRequest], and returns the text of
+	// an [abi/webhooks.ConvertResult].
 	Convert(request []byte) (abi.Code, []byte, error)
 }
 

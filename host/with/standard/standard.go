@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/host/with/scans"
 	"github.com/thole-dev/thole/host/with/timers"
 	"github.com/thole-dev/thole/host/with/traces"
+	"github.com/thole-dev/thole/host/with/webhooks"
 )
 
 // Capabilities returns them in the order in which a host calls their functions. cloudevents needs http, which bounds
@@ -27,6 +28,7 @@ func Capabilities() with.List {
 		receives.Capability(),
 		http.Capability(),
 		cloudevents.Capability(),
+		webhooks.Capability(),
 		traces.Capability(),
 		podevents.Capability(),
 		page.Capability(),

@@ -4,13 +4,14 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 type (
 	// ReviewFunc reviews a request, with the author's types erased. An error is part of the result.
-	ReviewFunc func(Host, *abi.ReviewRequest) (abi.Code, *abi.ReviewResult)
+	ReviewFunc func(Host, *webhooks.ReviewRequest) (abi.Code, *webhooks.ReviewResult)
 	// ConvertFunc converts an object. An error is part of the result.
-	ConvertFunc func(*abi.ConvertRequest) (abi.Code, *abi.ConvertResult)
+	ConvertFunc func(*webhooks.ConvertRequest) (abi.Code, *webhooks.ConvertResult)
 )
 
 // functionOf is a function of a controller.
@@ -49,21 +50,21 @@ func AddWarm(controller string, warm func() error) {
 	warmers = append(warmers, functionOf[func() error]{controller, warm})
 }
 
-// Validate reviews the text of an [abi.ReviewRequest] and returns the text of an [abi.ReviewResult].
+// Validate reviews the text of an [webhooks.ReviewRequest] and returns the text of an [webhooks.ReviewResult].
 func Validate(h Host, request []byte) (abi.Code, []byte) { return review(validators, h, request) }
 
 // Mutate is [Validate] for the export mutate.
 func Mutate(h Host, request []byte) (abi.Code, []byte) { return review(mutators, h, request) }
 
 func review(all []functionOf[ReviewFunc], h Host, request []byte) (abi.Code, []byte) {
-	q, err := abi.DecodeReviewRequest(request)
+	q, err := webhooks.DecodeReviewRequest(request)
 	if err != nil {
 		return badReview("read request: " + err.Error())
 	}
 	for _, f := range all {
 		if f.controller == q.Controller {
 			code, result := f.call(h, q)
-			return code, abi.EncodeReviewResult(result)
+			return code, webhooks.EncodeReviewResult(result)
 		}
 	}
 	return badReview("the plugin does not review for controller " + strconv.Quote(q.Controller))
@@ -71,20 +72,20 @@ func review(all []functionOf[ReviewFunc], h Host, request []byte) (abi.Code, []b
 
 // badReview is [badRequest] for a review.
 func badReview(message string) (abi.Code, []byte) {
-	return abi.CodeRetry, abi.EncodeReviewResult(&abi.ReviewResult{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
+	return abi.CodeRetry, webhooks.EncodeReviewResult(&webhooks.ReviewResult{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
 }
 
-// Convert converts for the text of an [abi.ConvertRequest] and returns the text of an
-// [abi.ConvertResult].
+// Convert converts for the text of an [webhooks.ConvertRequest] and returns the text of an
+// [webhooks.ConvertResult].
 func Convert(request []byte) (abi.Code, []byte) {
-	q, err := abi.DecodeConvertRequest(request)
+	q, err := webhooks.DecodeConvertRequest(request)
 	if err != nil {
 		return badConversion("read request: " + err.Error())
 	}
 	for _, f := range converters {
 		if f.controller == q.Controller {
 			code, result := f.call(q)
-			return code, abi.EncodeConvertResult(result)
+			return code, webhooks.EncodeConvertResult(result)
 		}
 	}
 	return badConversion("the plugin does not convert for controller " + strconv.Quote(q.Controller))
@@ -92,5 +93,5 @@ func Convert(request []byte) (abi.Code, []byte) {
 
 // badConversion is [badRequest] for a conversion.
 func badConversion(message string) (abi.Code, []byte) {
-	return abi.CodeRetry, abi.EncodeConvertResult(&abi.ConvertResult{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
+	return abi.CodeRetry, webhooks.EncodeConvertResult(&webhooks.ConvertResult{Error: &abi.Failure{Reason: "BadRequest", Message: message}})
 }

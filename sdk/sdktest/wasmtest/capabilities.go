@@ -8,12 +8,18 @@ import (
 	"github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/timers"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // capabilities are those that the SDK has, as their hosts have them.
 func capabilities() []sandbox.Capability {
+	asked := sandbox.Capability{Name: webhooks.Name, Check: webhooks.Check, CheckManifest: webhooks.CheckManifest}
+	for _, export := range webhooks.Exports() {
+		asked.Exports = append(asked.Exports, sandbox.Export{Name: export, Needed: webhooks.NeededFor(export), Imports: webhooks.Imports(export)})
+	}
 	return []sandbox.Capability{
+		asked,
 		{Name: cloudevents.Name, Check: cloudevents.Check},
 		{Name: timers.Name, Check: timers.Check},
 		{Name: gauges.Name, Check: gauges.Check},

@@ -1,13 +1,13 @@
 package wasmtest_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/sdk"
 	"github.com/thole-dev/thole/sdk/sdktest/wasmtest"
@@ -75,8 +75,8 @@ func TestReviewsImportOnlyWhatTheyCall(t *testing.T) {
 // A validator that does not return costs no more than its fuel.
 func TestSpinningValidatorEndsAtItsFuel(t *testing.T) {
 	guest := wasmtest.Load(t, "review", build(t, reviewDir))
-	q := &abi.ReviewRequest{Controller: "review", Operation: abi.OperationCreate, Object: []byte(reviewedSite(`"do":"spin"`))}
-	back, err := guest.Validate(t.Context(), sandbox.Call{Request: abi.EncodeReviewRequestParts(q), Fuel: 10_000_000})
+	q := &webhooks.ReviewRequest{Controller: "review", Operation: webhooks.OperationCreate, Object: []byte(reviewedSite(`"do":"spin"`))}
+	back, err := guest.Call(t.Context(), webhooks.ExportValidate, sandbox.Call{Request: webhooks.EncodeReviewRequestParts(q), Fuel: 10_000_000})
 	fault, ok := errors.AsType[*sandbox.Fault](err)
 	if !ok || fault.Class != abi.ClassTimeout || back.Usage.Fuel > 11_000_000 {
 		t.Errorf("it ends with %v, after %d", err, back.Usage.Fuel)
@@ -86,10 +86,8 @@ func TestSpinningValidatorEndsAtItsFuel(t *testing.T) {
 // A plugin without reviews refuses each: the manifest has none, so that a host never asks.
 func TestReviewByAPluginWithoutReviewsIsRefused(t *testing.T) {
 	guest := wasmtest.Load(t, "bare", build(t, bareDir))
-	for name, export := range map[string]func(context.Context, sandbox.Call) (sandbox.Return, error){
-		"validate": guest.Validate, "mutate": guest.Mutate, "convert": guest.Convert,
-	} {
-		back, err := export(t.Context(), call("bare", "{}"))
+	for _, name := range webhooks.Exports() {
+		back, err := guest.Call(t.Context(), name, call("bare", "{}"))
 		if err != nil || back.Code != abi.CodeStalled || len(back.Output) > 0 {
 			t.Errorf("%s returns %d %s, %v", name, back.Code, back.Output, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/scans"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
@@ -117,15 +118,15 @@ func (r runner) Scan(request []byte, host sdktest.Host) (abi.Code, []byte, error
 }
 
 func (r runner) Validate(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
-	return r.review(r.guest.Validate, request, host)
+	return r.review(webhooks.ExportValidate, request, host)
 }
 
 func (r runner) Mutate(request []byte, host sdktest.Host) (abi.Code, []byte, error) {
-	return r.review(r.guest.Mutate, request, host)
+	return r.review(webhooks.ExportMutate, request, host)
 }
 
-func (r runner) review(call func(context.Context, sandbox.Call) (sandbox.Return, error), request []byte, host sdktest.Host) (abi.Code, []byte, error) {
-	q, err := abi.DecodeReviewRequest(request)
+func (r runner) review(export string, request []byte, host sdktest.Host) (abi.Code, []byte, error) {
+	q, err := webhooks.DecodeReviewRequest(request)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -133,18 +134,18 @@ func (r runner) review(call func(context.Context, sandbox.Call) (sandbox.Return,
 	if object == nil {
 		object = q.Old
 	}
-	back, err := call(r.ctx, sandbox.Call{
+	back, err := r.guest.Call(r.ctx, export, sandbox.Call{
 		Request: [][]byte{request}, Namespace: namespaceOf(object), Now: q.Now, Seed: q.Seed, Host: calls{host},
 	})
 	return back.Code, back.Output, err
 }
 
 func (r runner) Convert(request []byte) (abi.Code, []byte, error) {
-	q, err := abi.DecodeConvertRequest(request)
+	q, err := webhooks.DecodeConvertRequest(request)
 	if err != nil {
 		return 0, nil, err
 	}
-	back, err := r.guest.Convert(r.ctx, sandbox.Call{
+	back, err := r.guest.Call(r.ctx, webhooks.ExportConvert, sandbox.Call{
 		Request: [][]byte{request}, Namespace: namespaceOf(q.Object), Now: q.Now, Seed: q.Seed,
 	})
 	return back.Code, back.Output, err

@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/runner"
@@ -82,8 +82,9 @@ func (s *session) reviewsOf(o *object) map[string]int {
 		if gvk(c.For.Kind).GroupKind() != o.GroupVersionKind().GroupKind() {
 			continue
 		}
-		for review, operations := range map[string][]abi.Operation{abi.ExportValidate: c.Validate, abi.ExportMutate: c.Mutate} {
-			if slices.Contains(operations, abi.OperationCreate) {
+		of := webhooks.Of(&c)
+		for review, operations := range map[string][]webhooks.Operation{webhooks.ExportValidate: of.Validate, webhooks.ExportMutate: of.Mutate} {
+			if slices.Contains(operations, webhooks.OperationCreate) {
 				counts[review] = s.host.Reviews(s.plugin, review)
 			}
 		}

@@ -1,60 +1,81 @@
-package abi
+package webhooks
 
 import (
 	"bytes"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/thole-dev/thole/abi"
 )
 
-// reviewsWith returns a manifest with one controller of a custom
-// resource that has these members.
-func reviewsWith(members string) string {
-	return `{"name":"a","controllers":[` + reviewed("b", "example.com/v1", members) + `]}`
-}
+// refusal is a text, and the error with which it is refused.
+type refusal struct{ text, want string }
 
-func reviewed(controller, apiVersion, members string) string {
-	return `{"name":"` + controller + `","for":{"apiVersion":"` + apiVersion + `","kind":"K"},` + members + `}`
-}
-
-func TestInvalidReviewsInManifestAreRefused(t *testing.T) {
-	const at = `controllers[0].`
-	convert := func(apiVersion string) string {
-		return strings.Replace(reviewsWith(`"convert":true`), "example.com/v1", apiVersion, 1)
+func expectRefused[T any](t *testing.T, decode func([]byte) (*T, error), all []refusal) {
+	t.Helper()
+	for _, r := range all {
+		_, err := decode([]byte(r.text))
+		expectError(t, r.text, err, r.want)
 	}
-	const noCustomResource = ` is not a custom resource, whose group has a dot: only these have versions that a plugin converts`
-	expectRefused(t, DecodeManifest, []refusal{
-		{reviewsWith(`"validate":["CONNECT"]`), at + `validate[0]: "CONNECT" is not one of CREATE, UPDATE, DELETE`},
-		{reviewsWith(`"validate":["CREATE","create"]`), at + `validate[1]: "create" is not one of CREATE, UPDATE, DELETE`},
-		{reviewsWith(`"validate":[""]`), at + `validate[0]: "" is not one of CREATE, UPDATE, DELETE`},
-		{reviewsWith(`"validate":["UPDATE","UPDATE"]`), at + `validate[1]: "UPDATE" is given twice`},
-		{reviewsWith(`"validate":` + list(4, `"CREATE"`)), at + `validate[3]: more than 3 entries (offset 127)`},
-		{reviewsWith(`"validate":true`), at + `validate: expected an array, found true (offset 99)`},
-		{reviewsWith(`"mutate":["CREATE","DELETE"]`), at + `mutate[1]: "DELETE" is not one of CREATE, UPDATE`},
-		{reviewsWith(`"mutate":["CREATE","CREATE"]`), at + `mutate[1]: "CREATE" is given twice`},
-		{reviewsWith(`"convert":"v2"`), at + `convert: expected true or false, found a string (offset 98)`},
-		{convert("v1"), at + `convert: "v1 K"` + noCustomResource},
-		{convert("apps/v1"), at + `convert: "apps/v1 K"` + noCustomResource},
-		{
-			`{"name":"a","controllers":[` + reviewed("b", "example.com/v1", `"convert":true`) + `,` +
-				reviewed("c", "example.com/v2", `"convert":true`) + `]}`,
-			`controllers[1].convert: "example.com/v2 K" is converted by the controller "b" already: let one of them do it`,
-		},
-	})
 }
 
-func TestValidReviewsInManifestAreAccepted(t *testing.T) {
-	for _, text := range []string{
-		reviewsWith(`"validate":["DELETE","UPDATE","CREATE"],"mutate":["UPDATE","CREATE"],"convert":true`),
-		reviewsWith(`"validate":[],"mutate":null,"convert":false`),
-		manifestWith(`"validate":[],"mutate":[],"convert":false`), // as if they were absent
-		strings.Replace(reviewsWith(`"validate":["CREATE"]`), "example.com/v1", "v1", 1),
-		`{"name":"a","controllers":[` + reviewed("b", "example.com/v1", `"convert":true`) + `,` +
-			reviewed("c", "example.org/v1", `"convert":true`) + `,` + reviewed("d", "example.com/v1", `"convert":false`) + `]}`,
+func expectError(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%.200s: %v\nwant %s", what, err, want)
+	}
+}
+
+func list(n int, entry string) string { return "[" + strings.Repeat(entry+",", n-1) + entry + "]" }
+
+// controllerOf returns a controller of an apiVersion with a section.
+func controllerOf(name, apiVersion, section string) abi.Controller {
+	c := abi.Controller{Name: name, For: abi.Followed{Kind: abi.Kind{APIVersion: apiVersion, Kind: "K"}}}
+	if section != "" {
+		c.Sections = []abi.Section{{Name: Name, Value: []byte(section)}}
+	}
+	return c
+}
+
+func TestSectionsAreChecked(t *testing.T) {
+	const noCustomResource = ` is not a custom resource, whose group has a dot: only these have versions that a plugin converts`
+	const none = `has none of validate, mutate and convert: name one of them, or leave the section out`
+	for _, c := range []struct{ apiVersion, section, want string }{
+		{"example.com/v1", `{"validate":["DELETE","UPDATE","CREATE"],"mutate":["UPDATE","CREATE"],"convert":true}`, ""},
+		{"v1", `{"validate":["CREATE"],"mutate":[],"convert":false}`, ""},
+		{"v1", `{}`, none},
+		{"v1", `{"validate":[],"mutate":null,"convert":false}`, none},
+		{"v1", `[]`, `expected an object, found an array (offset 0)`},
+		{"v1", `{"validates":[]}`, `unknown field "validates", did you mean "validate"?`},
+		{"v1", `{"validate":["CONNECT"]}`, `validate[0]: "CONNECT" is not one of CREATE, UPDATE, DELETE`},
+		{"v1", `{"validate":["CREATE","create"]}`, `validate[1]: "create" is not one of CREATE, UPDATE, DELETE`},
+		{"v1", `{"validate":[""]}`, `validate[0]: "" is not one of CREATE, UPDATE, DELETE`},
+		{"v1", `{"validate":["UPDATE","UPDATE"]}`, `validate[1]: "UPDATE" is given twice`},
+		{"v1", `{"validate":` + list(4, `"CREATE"`) + `}`, `validate[3]: more than 3 entries`},
+		{"v1", `{"validate":true}`, `validate: expected an array, found true`},
+		{"v1", `{"mutate":["CREATE","DELETE"]}`, `mutate[1]: "DELETE" is not one of CREATE, UPDATE`},
+		{"v1", `{"mutate":["CREATE","CREATE"]}`, `mutate[1]: "CREATE" is given twice`},
+		{"example.com/v1", `{"convert":"v2"}`, `convert: expected true or false, found a string`},
+		{"v1", `{"convert":true}`, `convert: "v1 K"` + noCustomResource},
+		{"apps/v1", `{"convert":true}`, `convert: "apps/v1 K"` + noCustomResource},
 	} {
-		if _, err := DecodeManifest([]byte(text)); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		one := controllerOf("b", c.apiVersion, c.section)
+		expectError(t, c.section, Check(&one, []byte(c.section)), c.want)
+	}
+}
+
+// The versions of a custom resource have one conversion.
+func TestAKindIsConvertedByOneController(t *testing.T) {
+	const converts = `{"convert":true}`
+	for _, c := range []struct {
+		all  []abi.Controller
+		want string
+	}{
+		{[]abi.Controller{controllerOf("b", "example.com/v1", converts), controllerOf("c", "example.com/v2", converts)}, `controllers[1].webhooks.convert: "example.com/v2 K" is converted by the controller "b" already: let one of them do it`},
+		{[]abi.Controller{controllerOf("b", "example.com/v1", converts), controllerOf("c", "example.org/v1", converts), controllerOf("d", "example.com/v1", `{"validate":["CREATE"]}`), controllerOf("e", "v1", "")}, ""},
+	} {
+		expectError(t, c.want, CheckManifest(&abi.Manifest{Controllers: c.all}), c.want)
 	}
 }
 
@@ -72,7 +93,7 @@ func TestInvalidReviewResultIsRefused(t *testing.T) {
 		{`{"allowed":1}`, `allowed: expected true or false, found a number (offset 11)`},
 		{`{"allowed":NaN}`, `allowed: expected true or false, found 'N' (offset 11)`},
 		{`{"reason":"not allowed"}`, `reason: "not allowed" is not a CamelCase word, such as Succeeded`},
-		{`{"reason":"` + strings.Repeat("A", MaxConditionReason+1) + `"}`, `reason: 1025 bytes, the limit is 1024`},
+		{`{"reason":"` + strings.Repeat("A", abi.MaxConditionReason+1) + `"}`, `reason: 1025 bytes, the limit is 1024`},
 		{`{"warnings":` + list(MaxWarnings+1, `""`) + `}`, `warnings[16]: more than 16 entries (offset 61)`},
 		{`{"warnings":[null]}`, `warnings[0]: expected a string, found null (offset 13)`},
 		{`{"warnings":"w"}`, `warnings: expected an array, found a string (offset 12)`},
@@ -128,10 +149,10 @@ func TestDeepObjectOfGuestIsRefused(t *testing.T) {
 	nested := func(depth int) []byte {
 		return []byte(`{"allowed":true,"object":{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}}`)
 	}
-	if _, err := DecodeMutateResult(nested(MaxDepth - 2)); err != nil {
+	if _, err := DecodeMutateResult(nested(abi.MaxDepth - 2)); err != nil {
 		t.Error(err)
 	}
-	if _, err := DecodeMutateResult(nested(MaxDepth - 1)); err == nil || !strings.Contains(err.Error(), "nested more than 64 levels deep") {
+	if _, err := DecodeMutateResult(nested(abi.MaxDepth - 1)); err == nil || !strings.Contains(err.Error(), "nested more than 64 levels deep") {
 		t.Errorf("an object that is too deep: %v", err)
 	}
 }
@@ -153,7 +174,7 @@ func TestLongTextsOfReviewAreTruncated(t *testing.T) {
 	long := strings.Repeat("ö", 8<<10) // the limits are even, and three bytes of dots are not
 	out, err := DecodeValidateResult(EncodeReviewResult(&ReviewResult{
 		Message: long, Warnings: []string{long, "short"}, AuditAnnotations: []AuditAnnotation{{Name: "a", Value: long}},
-		Error: &Failure{Message: long},
+		Error: &abi.Failure{Message: long},
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -162,8 +183,8 @@ func TestLongTextsOfReviewAreTruncated(t *testing.T) {
 		text  string
 		limit int
 	}{
-		"message": {out.Message, MaxErrorMessage}, "warning": {out.Warnings[0], MaxWarning},
-		"audit annotation": {out.AuditAnnotations[0].Value, MaxAuditValue}, "error": {out.Error.Message, MaxErrorMessage},
+		"message": {out.Message, abi.MaxErrorMessage}, "warning": {out.Warnings[0], MaxWarning},
+		"audit annotation": {out.AuditAnnotations[0].Value, MaxAuditValue}, "error": {out.Error.Message, abi.MaxErrorMessage},
 	} {
 		if len(c.text) != c.limit-1 || !strings.HasSuffix(c.text, "ö...") {
 			t.Errorf("%s: %d bytes, of at most %d: %q", name, len(c.text), c.limit, c.text)
@@ -172,8 +193,8 @@ func TestLongTextsOfReviewAreTruncated(t *testing.T) {
 	if out.Warnings[1] != "short" {
 		t.Errorf("a short warning has become %q", out.Warnings[1])
 	}
-	converted, err := DecodeConvertResult(EncodeConvertResult(&ConvertResult{Error: &Failure{Message: long}}))
-	if err != nil || len(converted.Error.Message) != MaxErrorMessage-1 {
+	converted, err := DecodeConvertResult(EncodeConvertResult(&ConvertResult{Error: &abi.Failure{Message: long}}))
+	if err != nil || len(converted.Error.Message) != abi.MaxErrorMessage-1 {
 		t.Errorf("the message of a conversion has %d bytes, %v", len(converted.Error.Message), err)
 	}
 }

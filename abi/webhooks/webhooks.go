@@ -1,4 +1,7 @@
-package abi
+// Package webhooks is what hosts and guests share of the capability by which the API server asks a controller about
+// its objects: whether somebody may create, change or delete one, how it is to be stored, and what it is in another
+// version. SPEC.md specifies it.
+package webhooks
 
 import (
 	"bytes"
@@ -9,12 +12,36 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// The messages of [ExportValidate], [ExportMutate] and [ExportConvert]: SPEC.md, "Admission"
-// and "Conversion".
+// Name is the name of the capability: of its section in a controller of a manifest, in a policy, and in the file of
+// --config.
+const Name = "webhooks"
+
+// The functions of a guest that are called, each (len i32) -> i32.
+const (
+	ExportValidate = "validate" // required by validate of a section
+	ExportMutate   = "mutate"   // required by mutate of a section
+	ExportConvert  = "convert"  // required by convert of a section
+)
+
+// Limits of the results. Sizes are in bytes.
+const (
+	MaxWarnings         = 16  // of one review
+	MaxWarning          = 256 // of one of them
+	MaxAuditAnnotations = 16  // of one review
+	MaxAuditValue       = 1 << 10
+)
+
+// Webhooks is what the API server asks a controller about the objects of its primary kind.
+type Webhooks struct {
+	Validate []Operation // distinct: [ExportValidate] reviews the requests
+	Mutate   []Operation // distinct, without [OperationDelete]: [ExportMutate] reviews the requests
+	Convert  bool        // [ExportConvert] converts the objects, of a custom resource, between its versions
+}
 
 // Operation is what a request to the API server does with an object.
 type Operation string
@@ -51,11 +78,11 @@ type User struct {
 type ReviewResult struct {
 	Allowed          bool
 	Reason           string            // CamelCase, such as Invalid, of the answer if it is not allowed; "" means Forbidden
-	Message          string            // why it is not allowed; truncated to MaxErrorMessage
+	Message          string            // why it is not allowed; truncated to abi.MaxErrorMessage
 	Warnings         []string          // shown to who asks, also if it is allowed; on one line, each truncated to MaxWarning
 	AuditAnnotations []AuditAnnotation // with distinct names
 	Object           []byte            // JSON, of [ExportMutate] only: the object as it shall be; nil leaves it as it is
-	Error            *Failure          // with a code other than [CodeOK]: the review has failed, and has neither allowed nor denied
+	Error            *abi.Failure      // with a code other than [abi.CodeOK]: the review has failed, and has neither allowed nor denied
 }
 
 // AuditAnnotation is a note in the audit log of the API server.
@@ -77,12 +104,12 @@ type ConvertRequest struct {
 
 // ConvertResult is the message that [ExportConvert] writes.
 type ConvertResult struct {
-	Object []byte   // JSON: the object in the wanted version
-	Error  *Failure // with a code other than [CodeOK]
+	Object []byte       // JSON: the object in the wanted version
+	Error  *abi.Failure // with a code other than [abi.CodeOK]
 }
 
 // EncodeReviewRequestParts returns the text of the request of a review in parts, as
-// [EncodeRequestParts] does.
+// [abi.EncodeRequestParts] does.
 func EncodeReviewRequestParts(q *ReviewRequest) [][]byte {
 	return message.EncodeParts(len(q.Old)+len(q.Config)+512, q.fieldsBeforeObject, q.Object)
 }
@@ -128,7 +155,7 @@ func DecodeValidateResult(data []byte) (*ReviewResult, error) {
 }
 
 // EncodeConvertRequestParts returns the text of the request of a conversion in parts, as
-// [EncodeRequestParts] does.
+// [abi.EncodeRequestParts] does.
 func EncodeConvertRequestParts(q *ConvertRequest) [][]byte {
 	return message.EncodeParts(len(q.Config)+256, q.fieldsBeforeObject, q.Object)
 }
@@ -192,7 +219,7 @@ func (out *ReviewResult) fields(f *message.Fields) {
 	message.Texts(f, "warnings", MaxWarnings, &out.Warnings)
 	message.Objects(f, "auditAnnotations", MaxAuditAnnotations, &out.AuditAnnotations, (*AuditAnnotation).fields)
 	f.RawObject("object", &out.Object)
-	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
+	message.Pointer(f, "error", &out.Error, (*abi.Failure).Fields)
 }
 
 func (a *AuditAnnotation) fields(f *message.Fields) {
@@ -210,13 +237,13 @@ func (q *ConvertRequest) fieldsBeforeObject(f *message.Fields) {
 
 func (out *ConvertResult) fields(f *message.Fields) {
 	f.RawObject("object", &out.Object)
-	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
+	message.Pointer(f, "error", &out.Error, (*abi.Failure).Fields)
 }
 
 // check truncates messages and returns the first violation of a limit or rule.
 func (out *ReviewResult) check() error {
 	out.Error.Truncate()
-	out.Message = rawjson.Truncate(out.Message, MaxErrorMessage)
+	out.Message = rawjson.Truncate(out.Message, abi.MaxErrorMessage)
 	for i, text := range out.Warnings {
 		out.Warnings[i] = rawjson.Truncate(strings.Map(noControl, text), MaxWarning)
 	}
@@ -243,7 +270,7 @@ func (out *ReviewResult) checkReason() error {
 	if out.Reason == "" {
 		return nil
 	}
-	return checkReason(out.Reason, MaxConditionReason)
+	return abi.CheckReason(out.Reason, abi.MaxConditionReason)
 }
 
 func (out *ReviewResult) checkObject() error {
@@ -257,20 +284,13 @@ func (out *ReviewResult) checkObject() error {
 const maxAuditName = 63
 
 func (a AuditAnnotation) check() error {
-	if !labelName(a.Name) || len(a.Name) > maxAuditName {
+	if !abi.LabelName(a.Name) || len(a.Name) > maxAuditName {
 		return rawjson.NewError("name", rawjson.Quote(a.Name)+" is not a name as in a label key (letters, digits, '-', '_' and '.', at most 63)")
 	}
 	return nil
 }
 
-// Truncate shortens the message of a failure to [MaxErrorMessage], if there is one.
-func (e *Failure) Truncate() {
-	if e != nil {
-		e.Message = rawjson.Truncate(e.Message, MaxErrorMessage)
-	}
-}
-
-// CheckResult checks the result of a review with [CodeOK]: an object that takes the place of another
+// CheckResult checks the result of a review with [abi.CodeOK]: an object that takes the place of another
 // one is of the same kind and version, and has its name, namespace and UID.
 func (q *ReviewRequest) CheckResult(out *ReviewResult) error {
 	if out.Object == nil {
@@ -279,7 +299,7 @@ func (q *ReviewRequest) CheckResult(out *ReviewResult) error {
 	return rawjson.Within("object", checkIdentity(q.Object, out.Object, ""))
 }
 
-// CheckResult checks the result of a conversion with [CodeOK]: there is an object, it has the wanted
+// CheckResult checks the result of a conversion with [abi.CodeOK]: there is an object, it has the wanted
 // apiVersion, and the kind, name, namespace and UID that it had.
 func (q *ConvertRequest) CheckResult(out *ConvertResult) error {
 	if out.Object == nil {
@@ -291,11 +311,11 @@ func (q *ConvertRequest) CheckResult(out *ConvertResult) error {
 // checkIdentity compares what identifies an object before and after it was changed. apiVersion is
 // what it shall have afterwards; "" for the same.
 func checkIdentity(before, after []byte, apiVersion string) error {
-	was, err := identity(before)
+	was, err := abi.Identity(before)
 	if err != nil {
 		return err
 	}
-	is, err := identity(after)
+	is, err := abi.Identity(after)
 	was.APIVersion = cmp.Or(apiVersion, was.APIVersion)
 	return cmp.Or(
 		err,
@@ -317,16 +337,97 @@ func checkSame(path, want, got string) error {
 // maxOperations is the number of operations that there are.
 const maxOperations = 3
 
-// checkReviews checks which operations of the primary kind are reviewed, and whether there are
-// versions that could be converted.
-func (c Controller) checkReviews() error {
-	if c.Convert && !strings.Contains(c.For.Group(), ".") {
+// Encode returns the section of a controller with these webhooks.
+func Encode(w *Webhooks) []byte { return message.Encode(64, w.fields) }
+
+// Section returns the section with its name.
+func (w Webhooks) Section() abi.Section { return abi.Section{Name: Name, Value: Encode(&w)} }
+
+// Decode decodes the section of a controller. Every error is a [*rawjson.Error].
+func Decode(section []byte) (*Webhooks, error) {
+	w := &Webhooks{}
+	return message.Checked(w, message.DecodeStrict(section, w.fields), nil)
+}
+
+// Of returns the webhooks of a controller of a checked manifest, the zero value if it has none.
+func Of(c *abi.Controller) Webhooks {
+	if section := c.Section(Name); section != nil {
+		if w, err := Decode(section); err == nil { // always
+			return *w
+		}
+	}
+	return Webhooks{}
+}
+
+// Exports returns the functions of a guest that are called.
+func Exports() []string { return []string{ExportValidate, ExportMutate, ExportConvert} }
+
+// Calls reports whether a section makes the host call one of [Exports].
+func (w Webhooks) Calls(export string) bool {
+	switch export {
+	case ExportValidate:
+		return len(w.Validate) > 0
+	case ExportMutate:
+		return len(w.Mutate) > 0
+	}
+	return w.Convert
+}
+
+// NeededFor returns a function that reports whether a guest needs one of [Exports] because of a section.
+func NeededFor(export string) func(section []byte) bool {
+	return func(section []byte) bool {
+		w, err := Decode(section)
+		return err == nil && w.Calls(export)
+	}
+}
+
+// Imports returns the functions of the host that a call of one of [Exports] may use. The result of a conversion
+// depends on its request alone.
+func Imports(export string) []string {
+	if export == ExportConvert {
+		return []string{}
+	}
+	return []string{abi.ImportGet, abi.ImportList}
+}
+
+func (w *Webhooks) fields(f *message.Fields) {
+	message.Texts(f, "validate", maxOperations, &w.Validate)
+	message.Texts(f, "mutate", maxOperations, &w.Mutate)
+	f.Bool("convert", &w.Convert)
+}
+
+// Check checks the section of a controller, see [abi.Manifest.CheckSections].
+func Check(c *abi.Controller, section []byte) error {
+	w, err := Decode(section)
+	switch {
+	case err != nil:
+		return err
+	case len(w.Validate) == 0 && len(w.Mutate) == 0 && !w.Convert:
+		return rawjson.NewError("", "has none of validate, mutate and convert: name one of them, or leave the section out")
+	case w.Convert && !strings.Contains(c.For.Group(), "."):
 		return rawjson.NewError("convert", rawjson.Quote(c.For.Kind.String())+" is not a custom resource, whose group has a dot: only these have versions that a plugin converts")
 	}
 	return cmp.Or(
-		checkOperations("validate", c.Validate, OperationCreate, OperationUpdate, OperationDelete),
-		checkOperations("mutate", c.Mutate, OperationCreate, OperationUpdate),
+		checkOperations("validate", w.Validate, OperationCreate, OperationUpdate, OperationDelete),
+		checkOperations("mutate", w.Mutate, OperationCreate, OperationUpdate),
 	)
+}
+
+// CheckManifest refuses a second controller that converts a kind: the versions of a custom resource have one
+// conversion. The sections were checked.
+func CheckManifest(m *abi.Manifest) error {
+	by := map[string]string{}
+	return message.CheckEach("controllers", m.Controllers, func(c abi.Controller) error {
+		if !Of(&c).Convert {
+			return nil
+		}
+		kind := c.For.Group() + "/" + c.For.Kind.Kind
+		if other, ok := by[kind]; ok {
+			return rawjson.Within(Name, rawjson.NewError("convert", rawjson.Quote(c.For.Kind.String())+" is converted by the controller "+rawjson.Quote(other)+" already: let one of them do it"))
+		}
+		by[kind] = c.Name
+		return nil
+	})
 }
 
 // checkOperations checks that each operation is one of these, and is given once.
@@ -349,23 +450,3 @@ func joinOperations(all []Operation) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// checkConversions refuses a second controller that converts a kind: the versions of a custom
-// resource have one conversion.
-func (m *Manifest) checkConversions() error {
-	by := map[string]string{}
-	return message.CheckEach("controllers", m.Controllers, func(c Controller) error {
-		if !c.Convert {
-			return nil
-		}
-		kind := c.For.Group() + "/" + c.For.Kind.Kind
-		if other, ok := by[kind]; ok {
-			return rawjson.NewError("convert", rawjson.Quote(c.For.Kind.String())+" is converted by the controller "+rawjson.Quote(other)+" already: let one of them do it")
-		}
-		by[kind] = c.Name
-		return nil
-	})
-}
-
-// IsReviewer reports whether the controller validates, mutates or converts objects.
-func (c *Controller) IsReviewer() bool { return len(c.Validate) > 0 || len(c.Mutate) > 0 || c.Convert }
