@@ -101,7 +101,7 @@ type Cache interface {
 	// Begin starts to record what one run of the key reads, with a revision that
 	// follows that much. It keeps the strings of the key.
 	Begin(key object.Key, follows map[abi.Kind]scope.Reads) Reads
-	// BeginUnrecorded is Begin for a review, of which any number may read at once: nothing of
+	// BeginUnrecorded is Begin for an [ExportCall], of which any number may read at once: nothing of
 	// what it reads is remembered.
 	BeginUnrecorded(key object.Key, follows map[abi.Kind]scope.Reads) Reads
 	// Namespaced reports whether the objects of a kind that the plugin follows live in
@@ -187,7 +187,6 @@ type Revision struct {
 	Reads       map[abi.Kind]rights.Reads // where it may read what it follows
 	MaxIntents  int                       // in one result; 0: [abi.MaxIntents]
 	Kept        []any                     // what capabilities keep for the revision, in the order of [Config.Hooks]
-	Reviews     *ReviewConfig             // nil: the controller reviews and converts nothing
 	Config      []byte                    // JSON, the administrator's configuration; nil: none
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// guestCall is one call of the guest: of a run, of a turn, or a review. It answers
+// guestCall is one call of the guest: of a run, of a turn, or another one. It answers
 // what the guest asks of the host meanwhile, and keeps how the call has ended.
 type guestCall struct {
 	c        *Controller

@@ -84,7 +84,7 @@ func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Cont
 		Controller: m, Scopes: follows,
 		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
 		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
-		Kept: kept, Reviews: reviewsOf(rev, &m),
+		Kept: kept,
 	}
 	var before *dispatch.Revision
 	if running == nil {

@@ -51,8 +51,8 @@ func (c *converters) starting() webhook.Plugin {
 func (r *Runner) newConverters(rev *Revision) *converters {
 	byName := map[string]*dispatch.Controller{}
 	for _, m := range rev.Manifest.Controllers {
-		if reviews := reviewsOf(rev, &m); webhooks.Of(&m).Convert && reviews != nil {
-			byName[m.Name] = r.newConverter(rev, m, reviews)
+		if rev.Policy.Webhooks != nil && webhooks.Of(&m).Convert {
+			byName[m.Name] = r.newConverter(rev, m)
 		}
 	}
 	if len(byName) == 0 {
@@ -66,7 +66,7 @@ func (r *Runner) newConverters(rev *Revision) *converters {
 	return c
 }
 
-func (r *Runner) newConverter(rev *Revision, m abi.Controller, reviews *dispatch.ReviewConfig) *dispatch.Controller {
+func (r *Runner) newConverter(rev *Revision, m abi.Controller) *dispatch.Controller {
 	id := rev.Plugin + "/" + m.Name
 	return dispatch.New(dispatch.Config{
 		Plugin: rev.Plugin, Name: m.Name,
@@ -74,7 +74,7 @@ func (r *Runner) newConverter(rev *Revision, m abi.Controller, reviews *dispatch
 		Metrics: noMetrics{},
 		Events:  r.Events,
 		Logger:  r.Logger.Named("dispatch").With("plugin", rev.Plugin, "controller", m.Name),
-	}, &dispatch.Revision{Number: rev.Number, Digest: rev.Digest, Controller: m, Config: rev.Policy.Config, Reviews: reviews})
+	}, &dispatch.Revision{Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Controller: m, Config: rev.Policy.Config})
 }
 
 // noMetrics are those of a controller that does not run. Of them a conversion uses Dropped alone.

@@ -7,18 +7,9 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/cache/scope"
-	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/webhook"
 )
-
-// reviewsOf returns what the reviews of a controller need, nil if it has none.
-func reviewsOf(rev *Revision, m *abi.Controller) *dispatch.ReviewConfig {
-	if rev.Policy.Webhooks == nil || m.Section(webhooks.Name) == nil {
-		return nil
-	}
-	return &dispatch.ReviewConfig{Guest: rev.Guest, Timeout: rev.Policy.Webhooks.Timeout.Duration}
-}
 
 // reviewedOf returns what the controllers of a revision review and convert.
 func reviewedOf(rev *Revision, follows *scope.Plugin, resources map[abi.Kind]object.Resource) *webhook.Plugin {

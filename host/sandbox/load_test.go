@@ -70,6 +70,7 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-scan-name":                {StepManifest, `scans[0].name`},
 		"manifest-scan-too-many":            {StepManifest, `more than 16 entries`},
 		"manifest-scan-unknown-field":       {StepManifest, `scans[0]: unknown field "every"`},
+		"manifest-webhooks-empty":           {StepManifest, `controllers[0].webhooks: has none of validate, mutate and convert: name one of them, or leave the section out`},
 		"validate-without-export":           {StepManifest, `controller "conformance" has webhooks, and export "validate" is missing, which is the kit's: export the function, or remove webhooks from the manifest`},
 		"mutate-without-export":             {StepManifest, `controller "conformance" has webhooks, and export "mutate" is missing, which is the kit's: export the function, or remove webhooks from the manifest`},
 		"convert-without-export":            {StepManifest, `controller "conformance" has webhooks, and export "convert" is missing, which is the kit's: export the function, or remove webhooks from the manifest`},

@@ -52,8 +52,8 @@ func (s *Server) admit(ctx context.Context, q *request) answer {
 	if !v.isReviewedBy(c.Revision()) {
 		return v.passed()
 	}
-	returned, err := s.call(ctx, q, dispatch.Review{
-		Object: abi.Ref{Namespace: v.asked.Namespace, Name: v.asked.Name},
+	returned, err := s.call(ctx, q, dispatch.ExportCall{
+		Object: object.Key{Namespace: v.asked.Namespace, Name: v.asked.Name},
 		Begin:  v.begin,
 		Decode: v.take,
 	})
@@ -157,7 +157,7 @@ func (v *review) passed() answer {
 }
 
 // begin returns the text of the request to the guest of a revision.
-func (v *review) begin(rev *dispatch.Revision, now time.Time, seed [32]byte) [][]byte {
+func (v *review) begin(rev *dispatch.Revision, now time.Time, seed [32]byte) ([][]byte, error) {
 	u := v.asked.UserInfo
 	v.sent = contract.ReviewRequest{
 		Controller: rev.Controller.Name,
@@ -172,7 +172,7 @@ func (v *review) begin(rev *dispatch.Revision, now time.Time, seed [32]byte) [][
 	if v.old != nil {
 		v.sent.Old = rev.Given(v.old)
 	}
-	return contract.EncodeReviewRequestParts(&v.sent)
+	return contract.EncodeReviewRequestParts(&v.sent), nil
 }
 
 // take decodes what the guest has returned. It is called while the call holds its execution slot:

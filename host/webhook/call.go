@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -96,23 +97,33 @@ func (c *calls) leave(plugin string, p *pluginCalls) {
 	}
 }
 
+// errNoReviews is returned while a revision runs that does not have the export.
+var errNoReviews = errors.New("the running revision does not have it")
+
 // errNotRunning is returned for a call of a plugin, or of a controller, that does not run.
 var errNotRunning = errors.New("does not run")
 
 // call calls the plugin. The error is for people.
-func (s *Server) call(ctx context.Context, q *request, v dispatch.Review) (sandbox.Return, error) {
+func (s *Server) call(ctx context.Context, q *request, v dispatch.ExportCall) (sandbox.Return, error) {
 	end, err := s.calls.begin(ctx, q.plugin)
 	if err != nil {
 		return sandbox.Return{}, err
 	}
 	defer end()
-	v.Export = q.export
+	v.Export, v.Timeout = q.export, q.known.Webhooks.Timeout.Duration
+	begin := v.Begin
+	v.Begin = func(rev *dispatch.Revision, now time.Time, seed [32]byte) ([][]byte, error) {
+		if !contract.Of(&rev.Controller).Calls(q.export) {
+			return nil, errNoReviews
+		}
+		return begin(rev, now, seed)
+	}
 	for {
 		c := s.controllerOf(ctx, q)
 		if c == nil {
 			return sandbox.Return{}, errNotRunning
 		}
-		returned, err := c.Review(ctx, v)
+		returned, err := c.Call(ctx, v)
 		switch {
 		case errors.Is(err, sandbox.ErrClosed) && s.waitForOther(ctx, q, c) != nil:
 			continue
@@ -170,7 +181,7 @@ func (s *Server) explained(q *request, err error) string {
 	switch {
 	case errors.Is(err, errNotRunning):
 		return "it does not run: the plugin is " + q.known.State + ", see /plugins of the host"
-	case errors.Is(err, dispatch.ErrNoReviews):
+	case errors.Is(err, errNoReviews):
 		return err.Error() + ": remove the webhook, or build the plugin with the export " + q.export
 	}
 	text := sanitize.Line(strings.TrimPrefix(err.Error(), "plugin "+quoted(q.plugin)+": "))

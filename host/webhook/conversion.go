@@ -124,11 +124,11 @@ func (s *Server) convertOne(ctx context.Context, q *request, raw []byte, wanted 
 		decoded = true
 		converted, failed = conversionOf(&sent, returned, raw)
 	}
-	returned, err := s.call(ctx, q, dispatch.Review{
-		Object: abi.Ref{Namespace: o.Namespace, Name: o.Name},
-		Begin: func(rev *dispatch.Revision, now time.Time, seed [32]byte) [][]byte {
+	returned, err := s.call(ctx, q, dispatch.ExportCall{
+		Object: o.Key(),
+		Begin: func(rev *dispatch.Revision, now time.Time, seed [32]byte) ([][]byte, error) {
 			sent.Now, sent.Seed, sent.Config = now, seed, rev.Config
-			return contract.EncodeConvertRequestParts(&sent)
+			return contract.EncodeConvertRequestParts(&sent), nil
 		},
 		Decode: take,
 	})

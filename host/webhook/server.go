@@ -48,7 +48,7 @@ type Config struct {
 // Controller is a controller of a plugin; [dispatch.Controller] implements it.
 type Controller interface {
 	Revision() *dispatch.Revision
-	Review(ctx context.Context, v dispatch.Review) (sandbox.Return, error)
+	Call(ctx context.Context, call dispatch.ExportCall) (sandbox.Return, error)
 }
 
 // Known is what is known of a plugin from its policy.

@@ -38,18 +38,19 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // testController is the controller "c" of the plugin "p", for a.b/v1 K.
 type testController struct {
 	rev    *dispatch.Revision
-	review func(context.Context, dispatch.Review, []byte) (abi.Code, string, error)
+	review func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error)
 }
 
 var kindK = abi.Kind{APIVersion: "a.b/v1", Kind: "K"}
 
-func newTestController(review func(context.Context, dispatch.Review, []byte) (abi.Code, string, error)) *testController {
+func newTestController(review func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error)) *testController {
 	all := []contract.Operation{contract.OperationCreate, contract.OperationUpdate, contract.OperationDelete}
 	return &testController{rev: &dispatch.Revision{
 		Controller: abi.Controller{Name: "c", For: abi.Followed{Kind: kindK}, Sections: []abi.Section{contract.Webhooks{Validate: all, Mutate: all[:2], Convert: true}.Section()}},
@@ -59,8 +60,12 @@ func newTestController(review func(context.Context, dispatch.Review, []byte) (ab
 
 func (c *testController) Revision() *dispatch.Revision { return c.rev }
 
-func (c *testController) Review(ctx context.Context, v dispatch.Review) (sandbox.Return, error) {
-	request := bytes.Join(v.Begin(c.rev, time.Unix(0, 0), [32]byte{}), nil)
+func (c *testController) Call(ctx context.Context, v dispatch.ExportCall) (sandbox.Return, error) {
+	parts, err := v.Begin(c.rev, time.Unix(0, 0), [32]byte{})
+	if err != nil {
+		return sandbox.Return{}, err
+	}
+	request := bytes.Join(parts, nil)
 	code, output, err := c.review(ctx, v, request)
 	return sandbox.Return{Code: code, Output: []byte(output)}, err
 }
@@ -198,14 +203,14 @@ func create(more string) string {
 		"namespace":"ns","name":"n","operation":"CREATE","userInfo":{"username":"jane","uid":"j","groups":["g"]},"object":` + sample + more + `}`)
 }
 
-func allow(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+func allow(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 	return abi.CodeOK, `{"allowed":true}`, nil
 }
 
 func TestReviewIsSentToThePlugin(t *testing.T) {
 	var sent *contract.ReviewRequest
-	var review dispatch.Review
-	s := serveTest(t, newTestController(func(_ context.Context, v dispatch.Review, request []byte) (abi.Code, string, error) {
+	var review dispatch.ExportCall
+	s := serveTest(t, newTestController(func(_ context.Context, v dispatch.ExportCall, request []byte) (abi.Code, string, error) {
 		var err error
 		if sent, err = contract.DecodeReviewRequest(request); err != nil {
 			t.Error(err)
@@ -217,7 +222,7 @@ func TestReviewIsSentToThePlugin(t *testing.T) {
 	if !r.Allowed || r.Result != nil || len(r.Warnings) != 1 || r.Warnings[0] != "w" || r.AuditAnnotations["a"] != "b" {
 		t.Errorf("response %+v", r)
 	}
-	if review.Export != "validate" || review.Object != (abi.Ref{Namespace: "ns", Name: "n"}) {
+	if review.Export != "validate" || review.Object != (object.Key{Namespace: "ns", Name: "n"}) {
 		t.Errorf("review %+v", review)
 	}
 	if sent.Controller != "c" || sent.Operation != "CREATE" || !sent.DryRun || sent.User.Name != "jane" || sent.User.UID != "j" || len(sent.User.Groups) != 1 || sent.Old != nil ||
@@ -230,7 +235,7 @@ func TestReviewIsSentToThePlugin(t *testing.T) {
 }
 
 func TestDeletionIsReviewedWithTheOldObject(t *testing.T) {
-	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
+	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.ExportCall, request []byte) (abi.Code, string, error) {
 		if sent, err := contract.DecodeReviewRequest(request); err != nil || sent.Object != nil || sent.Old == nil {
 			t.Errorf("%s, %v", request, err)
 		}
@@ -243,7 +248,7 @@ func TestDeletionIsReviewedWithTheOldObject(t *testing.T) {
 }
 
 func TestMutationIsAPatch(t *testing.T) {
-	s := serveTest(t, newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+	s := serveTest(t, newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 		return abi.CodeOK, `{"allowed":true,"object":{"apiVersion":"a.b/v1","kind":"K","metadata":{"name":"n","namespace":"ns","uid":"u","labels":{"a":"b"}},"spec":{"x":2}}}`, nil
 	}), nil)
 	r := s.admission("/mutate/p/c", create(""))
@@ -254,28 +259,28 @@ func TestMutationIsAPatch(t *testing.T) {
 
 func TestFailedReviewIsAnsweredAsTheFailurePolicySays(t *testing.T) {
 	for name, test := range map[string]struct {
-		review func(context.Context, dispatch.Review, []byte) (abi.Code, string, error)
+		review func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error)
 		want   string
 	}{
-		"error": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+		"error": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 			return 0, "", errors.New("trap\nx")
 		}, "trap x"},
-		"code": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) { return 1, "", nil }, "it returned 1 without a message"},
-		"code with text": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+		"code": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) { return 1, "", nil }, "it returned 1 without a message"},
+		"code with text": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 			return 2, `{"error":{"reason":"R","message":"m"}}`, nil
 		}, "R: m"},
-		"no result": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+		"no result": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 			return 0, `{"allowed":tru`, nil
 		}, "its result is not valid"},
-		"unknown field": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+		"unknown field": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 			return 0, `{"allow":true}`, nil
 		}, "allow"},
-		"other object": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+		"other object": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 			return 0, `{"allowed":true,"object":{"apiVersion":"a.b/v1","kind":"K","metadata":{"name":"other","namespace":"ns","uid":"u"}}}`, nil
 		}, `object.metadata.name: is "other", must be "n"`},
-		"no reviews": {func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
-			return 0, "", dispatch.ErrNoReviews
-		}, "reviews and converts nothing"},
+		"no reviews": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
+			return 0, "", errNoReviews
+		}, "the running revision does not have it"},
 		"does not run": {nil, "it does not run: the plugin is waiting"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -325,7 +330,7 @@ func (l *log) String() string {
 func TestFailedReviewsAreLoggedOnceAndNotAll(t *testing.T) {
 	var fail error
 	logged := &log{}
-	s := serveTest(t, newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) { return 0, "", fail }),
+	s := serveTest(t, newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) { return 0, "", fail }),
 		func(c *Config) { c.Logger = hclog.New(&hclog.LoggerOptions{Output: logged}) })
 	fail = &sandbox.Fault{Class: abi.ClassPanic, Message: "boom"}
 	if r := s.admission("/mutate/p/c", create("")); !strings.HasSuffix(r.Result.Message, "boom; the log of the host has more") || logged.String() != "" {
@@ -341,7 +346,7 @@ func TestFailedReviewsAreLoggedOnceAndNotAll(t *testing.T) {
 }
 
 func TestRequestThatIsNoReviewIsRefused(t *testing.T) {
-	s := serveTest(t, newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+	s := serveTest(t, newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 		t.Error("the plugin was called")
 		return 0, "", nil
 	}), nil)
@@ -430,7 +435,7 @@ func TestWhatTheRunningRevisionDoesNotReviewIsAllowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var c *testController
 			var swapped atomic.Bool
-			c = newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+			c = newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 				if swapped.Load() {
 					t.Error("the plugin was called")
 				}
@@ -475,7 +480,7 @@ func TestControllerThatIsStartedInAMomentIsWaitedFor(t *testing.T) {
 	}
 }
 
-func toVersionOrAllow(ctx context.Context, v dispatch.Review, request []byte) (abi.Code, string, error) {
+func toVersionOrAllow(ctx context.Context, v dispatch.ExportCall, request []byte) (abi.Code, string, error) {
 	if v.Export == contract.ExportConvert {
 		return toVersion(ctx, v, request)
 	}
@@ -657,7 +662,7 @@ func (s *testServer) inFlight() int {
 func TestReviewsInFlightAreBounded(t *testing.T) {
 	release := make(chan struct{})
 	var most, now atomic.Int64
-	s := serveTest(t, newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+	s := serveTest(t, newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 		if n := now.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -693,7 +698,7 @@ func TestReviewsInFlightAreBounded(t *testing.T) {
 
 func TestReviewThatTakesTooLongIsAnswered(t *testing.T) {
 	began := time.Now()
-	s := serveTest(t, newTestController(func(ctx context.Context, _ dispatch.Review, _ []byte) (abi.Code, string, error) {
+	s := serveTest(t, newTestController(func(ctx context.Context, _ dispatch.ExportCall, _ []byte) (abi.Code, string, error) {
 		deadline, ok := ctx.Deadline()
 		if left := time.Until(deadline); !ok || left > 500*time.Millisecond || deadline.Sub(began) < 500*time.Millisecond {
 			t.Errorf("%s are left, want half a second less than the API server waits", left)
@@ -710,7 +715,7 @@ func TestReviewThatTakesTooLongIsAnswered(t *testing.T) {
 func TestCallThatMeetsAClosedGuestIsMadeOnTheNextController(t *testing.T) {
 	s := serveTest(t, nil, nil)
 	next := newTestController(allow)
-	s.current = newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+	s.current = newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 		go func() {
 			s.mu.Lock()
 			s.current = nil
@@ -742,7 +747,7 @@ func (s *testServer) conversion(body string) *apiextensionsv1.ConversionResponse
 }
 
 // toVersion converts an object as asked.
-func toVersion(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
+func toVersion(_ context.Context, _ dispatch.ExportCall, request []byte) (abi.Code, string, error) {
 	sent, err := contract.DecodeConvertRequest(request)
 	if err != nil {
 		return 0, "", err
@@ -807,7 +812,7 @@ func TestConversionThatFailsNamesTheObject(t *testing.T) {
 // An object may become as large as a result may be, but not all of a request at once.
 func TestResultsOfAConversionAreBounded(t *testing.T) {
 	pad := strings.Repeat("x", 1400<<10)
-	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.Review, request []byte) (abi.Code, string, error) {
+	s := serveTest(t, newTestController(func(_ context.Context, _ dispatch.ExportCall, request []byte) (abi.Code, string, error) {
 		sent, err := contract.DecodeConvertRequest(request)
 		if err != nil {
 			return 0, "", err
@@ -840,7 +845,7 @@ func TestConvertedObjectMustBeTheSame(t *testing.T) {
 		"nothing":   "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := serveTest(t, newTestController(func(context.Context, dispatch.Review, []byte) (abi.Code, string, error) {
+			s := serveTest(t, newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 				if result == "" {
 					return abi.CodeOK, "{}", nil
 				}
@@ -977,7 +982,8 @@ func FuzzAdmissionReview(f *testing.F) {
 		if v.decode() != nil || v.check(c.rev) != nil || !v.isReviewedBy(c.rev) {
 			return
 		}
-		text := bytes.Join(v.begin(c.rev, time.Unix(0, 0), [32]byte{}), nil)
+		parts, _ := v.begin(c.rev, time.Unix(0, 0), [32]byte{}) // which fails never
+		text := bytes.Join(parts, nil)
 		if _, err := contract.DecodeReviewRequest(text); err != nil {
 			t.Errorf("the guest cannot decode the request: %v\n%s", err, text)
 		}
