@@ -114,7 +114,7 @@ func (c *containers) asHost() *rest.Config {
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 	}
-	rules = slices.Concat(rules, deployedRules(c, "webhook/rbac-webhook.yaml"), deployedRules(c, "base/rbac-metrics.yaml"))
+	rules = slices.Concat(rules, deployedRules(c, "webhooks/rbac-webhook.yaml"), deployedRules(c, "base/rbac-metrics.yaml"))
 	grant(c, c.typed, "host", userHost, rules...)
 	host := rest.CopyConfig(c.cluster)
 	host.Impersonate = rest.ImpersonationConfig{UserName: "host"}

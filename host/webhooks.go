@@ -46,7 +46,7 @@ func newWebhooks(ctx context.Context, h *Host, cluster *rest.Config, pod *corev1
 	w := &webhooks{h: h, metrics: h.metrics.Webhooks(webhook.Reasons())}
 	endpoint, err := endpointOf(&c, pod)
 	if err != nil {
-		return nil, fmt.Errorf("webhook: %w", err)
+		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	clients, err := webhook.NewClients(c.ClientCA, c.ClientNames)
 	if err != nil {
@@ -90,11 +90,11 @@ func endpointOf(c *config.Webhook, pod *corev1.ObjectReference) (webhook.Endpoin
 	}
 	switch {
 	case c.Secret.Namespace == "":
-		return webhook.Endpoint{}, errors.New("the namespace of the Secret with the certificates is not known: name it by webhook.secret.namespace in the file of --config, or set POD_NAME, POD_NAMESPACE and POD_UID by the downward API")
+		return webhook.Endpoint{}, errors.New("the namespace of the Secret with the certificates is not known: name it by webhooks.secret.namespace in the file of --config, or set POD_NAME, POD_NAMESPACE and POD_UID by the downward API")
 	case c.URL != "":
 		return webhook.Endpoint{URL: c.URL}, nil
 	case c.Service.Namespace == "":
-		return webhook.Endpoint{}, errors.New("the Service by which the API server reaches the host is not known: name it by webhook.service in the file of --config, or write webhook.url for a host outside of the cluster")
+		return webhook.Endpoint{}, errors.New("the Service by which the API server reaches the host is not known: name it by webhooks.service in the file of --config, or write webhooks.url for a host outside of the cluster")
 	}
 	return webhook.Endpoint{Service: c.Service}, nil
 }
@@ -205,7 +205,7 @@ func (h *Host) Reviews(plugin, review string) int {
 }
 
 const (
-	notServed     = "its reviews and conversions are not served: start the host with --webhook-listen"
+	notServed     = "its reviews and conversions are not served: start the host with --webhooks-listen"
 	notRegistered = "the API server has not been told yet what it reviews or converts"
 )
 

@@ -74,7 +74,7 @@ type Config struct {
 	// LeaderElection is how replicas of the host share the plugins.
 	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
 	// Webhook is how the host serves reviews and conversions of plugins to the API server.
-	Webhook Webhook `json:"webhook,omitzero"`
+	Webhook Webhook `json:"webhooks,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.

@@ -30,7 +30,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are entries, namespaces, pooled, serviceAccounts, webhooks`,
 		"limits: {memory: 1}":   `unknown field "limits.memory", did you mean "limits.memoryMiB"?`,
 		"limits: {fuelMax: 1}":  `unknown field "limits.fuelMax", did you mean "limits.fuel"?`,
-		"webhooks: {}":          `unknown field "webhooks": webhooks belongs below allow`,
+		"entries: {}":           `unknown field "entries": entries belongs below allow`,
 		"serviceAccount: a/b":   `unknown field "serviceAccount": it belongs in the policy of a plugin`,
 		"memoryMiB: 8":          `unknown field "memoryMiB": memoryMiB belongs below limits`,
 		"limits.memoryMiB: 8":   `unknown field "limits.memoryMiB": memoryMiB belongs below limits`,

@@ -22,7 +22,7 @@ import (
 // Webhook is how the host serves reviews and conversions of plugins to the API server.
 type Webhook struct {
 	// Listen is the address on which they are served over TLS, such as :9443; without it
-	// none are. The flag --webhook-listen wins over it.
+	// none are. The flag --webhooks-listen wins over it.
 	Listen string `json:"listen,omitempty"`
 	// Service is the Service by which the API server reaches the host. Its default, and that
 	// of its namespace, is what is written below.
@@ -69,8 +69,8 @@ const webhookName = "thole-webhook"
 // numbers also has the port, although a URL has none of its own: nobody then uses it.
 func (w *Webhook) numbers() []number {
 	return []number{
-		numberOf("webhook.validity", &w.Validity.Duration, 90*24*time.Hour, 10*time.Second, 10*365*24*time.Hour),
-		numberOf("webhook.service.port", &w.Service.Port, 443, 1, 65535),
+		numberOf("webhooks.validity", &w.Validity.Duration, 90*24*time.Hour, 10*time.Second, 10*365*24*time.Hour),
+		numberOf("webhooks.service.port", &w.Service.Port, 443, 1, 65535),
 	}
 }
 
@@ -85,7 +85,7 @@ func (w *Webhook) setDefaults() {
 
 // problems returns what is wrong with the fields, whose defaults are filled in.
 func (w *Webhook) problems() (problems []error) {
-	at := field.NewPath("webhook")
+	at := field.NewPath("webhooks")
 	problems = append(problems, addressProblem(at.Child("listen"), w.Listen))
 	for _, name := range []struct {
 		at       *field.Path

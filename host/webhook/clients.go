@@ -73,11 +73,11 @@ func (c *Clients) authorities() (*trusted, error) {
 	case err == nil && before != nil && bytes.Equal(text, before.text), before != nil && err != nil:
 		now.text, now.pool = before.text, before.pool
 	case err != nil:
-		return nil, fmt.Errorf("read webhook.clientCA: %w", err)
+		return nil, fmt.Errorf("read webhooks.clientCA: %w", err)
 	case !now.pool.AppendCertsFromPEM(text) && before != nil:
 		now.text, now.pool = before.text, before.pool
 	case !hasCertificate(text):
-		return nil, fmt.Errorf("read webhook.clientCA: %s has no certificate in PEM", c.file)
+		return nil, fmt.Errorf("read webhooks.clientCA: %s has no certificate in PEM", c.file)
 	}
 	c.trusted.Store(now)
 	return now, nil
@@ -103,7 +103,7 @@ func (c *Clients) check(r *http.Request, export string) error {
 		return nil
 	}
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return errors.New("the client has presented no certificate: name one to the API server by --admission-control-config-file, which webhook.clientCA of the host has signed")
+		return errors.New("the client has presented no certificate: name one to the API server by --admission-control-config-file, which webhooks.clientCA of the host has signed")
 	}
 	by, err := c.authorities()
 	if err != nil {
@@ -120,9 +120,9 @@ func (c *Clients) check(r *http.Request, export string) error {
 	chains, err := leaf.Verify(x509.VerifyOptions{Roots: by.pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	switch name := leaf.Subject.CommonName; {
 	case err != nil:
-		return fmt.Errorf("webhook.clientCA of the host does not accept the client's certificate: %s", sanitize.Line(sanitize.Truncate(err.Error(), maxShown)))
+		return fmt.Errorf("webhooks.clientCA of the host does not accept the client's certificate: %s", sanitize.Line(sanitize.Truncate(err.Error(), maxShown)))
 	case c.names != nil && !slices.Contains(c.names, name):
-		return fmt.Errorf("the common name of the client's certificate, %s, is not one of webhook.clientNames of the host", quoted(name))
+		return fmt.Errorf("the common name of the client's certificate, %s, is not one of webhooks.clientNames of the host", quoted(name))
 	}
 	c.known.Store(&verified{raw: leaf.Raw, by: by, until: validUntil(chains[0], now)})
 	return nil

@@ -131,7 +131,7 @@ const (
 func Listen(ctx context.Context, c Config) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	if err != nil {
-		return nil, fmt.Errorf("serve reviews: %w; choose another address with --webhook-listen", err)
+		return nil, fmt.Errorf("serve reviews: %w; choose another address with --webhooks-listen", err)
 	}
 	s := &Server{Config: c, listener: listener, bodies: newBodies(), calls: newCalls()}
 	s.server = &http.Server{

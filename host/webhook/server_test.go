@@ -934,7 +934,7 @@ func TestWhoHasNoCertificateOfTheAuthorityMayAskForNoReview(t *testing.T) {
 		"of another":        {[]tls.Certificate{other.client(t, "apiserver", nil)}, "does not accept the client's certificate"},
 		"expired":           {[]tls.Certificate{good.client(t, "apiserver", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })}, "expired"},
 		"of a server":       {[]tls.Certificate{good.client(t, "apiserver", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })}, "incompatible key usage"},
-		"with another name": {[]tls.Certificate{good.client(t, "jane", nil)}, "is not one of webhook.clientNames"},
+		"with another name": {[]tls.Certificate{good.client(t, "jane", nil)}, "is not one of webhooks.clientNames"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if status, text := as(test.certificates...); status != http.StatusForbidden || !strings.Contains(text, test.want) {
@@ -961,7 +961,7 @@ func TestWhoHasNoCertificateOfTheAuthorityMayAskForNoReview(t *testing.T) {
 
 func TestClientAuthorityMustHaveCertificates(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if _, err := NewClients(file, nil); err == nil || !strings.Contains(err.Error(), "webhook.clientCA") {
+	if _, err := NewClients(file, nil); err == nil || !strings.Contains(err.Error(), "webhooks.clientCA") {
 		t.Errorf("got %v", err)
 	}
 	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {

@@ -59,8 +59,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (not .Values.rbac.clusterRoles) (not .Values.watchNamespaces) -}}
 {{- fail "watchNamespaces: without ClusterRoles the host can only work in namespaces that are named here" -}}
 {{- end -}}
-{{- if and .Values.webhook.enabled (not .Values.rbac.clusterRoles) -}}
-{{- fail "webhook.enabled: webhook configurations have no namespace, and the rights to them are in a ClusterRole: set rbac.clusterRoles" -}}
+{{- if and .Values.webhooks.enabled (not .Values.rbac.clusterRoles) -}}
+{{- fail "webhooks.enabled: webhook configurations have no namespace, and the rights to them are in a ClusterRole: set rbac.clusterRoles" -}}
 {{- end -}}
 {{- if ne .Values.metrics.secure (dig "metrics" "secure" .Values.metrics.secure .Values.config) -}}
 {{- fail "config.metrics.secure: set metrics.secure, which probes and Services follow" -}}
@@ -70,7 +70,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- /* What may not be among the extra arguments, since manifests depend on it, by the value that sets it. */ -}}
 {{- define "thole.extraArgs" -}}
-{{- $set := dict "config" "config" "plugins" "plugins" "listen" "metrics.port" "metrics-secure" "metrics.secure" "webhook-listen" "webhook" "leader-elect" "replicaCount" "host-identity" "hostIdentity" "profiling" "profiling" "log-level" "logLevel" "log-format" "logFormat" -}}
+{{- $set := dict "config" "config" "plugins" "plugins" "listen" "metrics.port" "metrics-secure" "metrics.secure" "webhooks-listen" "webhooks" "leader-elect" "replicaCount" "host-identity" "hostIdentity" "profiling" "profiling" "log-level" "logLevel" "log-format" "logFormat" -}}
 {{- range .Values.extraArgs -}}
 {{- with get $set (regexFind "^--[^=]*" . | trimPrefix "--") -}}
 {{- fail (printf "extraArgs: what %s sets is not set by an argument" .) -}}
@@ -112,9 +112,9 @@ metrics:
   secret: {{ include "thole.fullname" . }}-metrics
 leaderElection:
   resourceName: {{ include "thole.fullname" . | toYaml }}
-{{- if .Values.webhook.enabled }}
-webhook:
-  listen: ":{{ .Values.webhook.port }}"
+{{- if .Values.webhooks.enabled }}
+webhooks:
+  listen: ":{{ .Values.webhooks.port }}"
   service: {name: {{ include "thole.fullname" . }}-webhook}
   secret: {name: {{ include "thole.fullname" . }}-webhook}
 {{- end }}

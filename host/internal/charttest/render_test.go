@@ -133,7 +133,7 @@ var kustomizeValues = map[string]any{
 // helmLabels are those that only make sense for what Helm has installed.
 var helmLabels = regexp.MustCompile(`(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/(managed-by|version)): .*\n`)
 
-// TestRenderedKustomize: each file of the base, and of webhook, is that of a template.
+// TestRenderedKustomize: each file of the base, and of webhooks, is that of a template.
 func TestRenderedKustomize(t *testing.T) {
 	write := func(overlay string, rendered map[string]string) {
 		for name, text := range rendered {
@@ -147,7 +147,7 @@ func TestRenderedKustomize(t *testing.T) {
 	}
 	write("base", base)
 	values := maps.Clone(kustomizeValues)
-	values["webhook"] = map[string]any{"enabled": true}
+	values["webhooks"] = map[string]any{"enabled": true}
 	with, err := render(t, values)
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +156,8 @@ func TestRenderedKustomize(t *testing.T) {
 	if services := strings.Split(with["service.yaml"], "\n---\n"); len(services) == 2 {
 		webhook["service-webhook.yaml"] = services[1]
 	}
-	write("webhook", webhook)
-	for _, overlay := range []string{"base", "webhook"} {
+	write("webhooks", webhook)
+	for _, overlay := range []string{"base", "webhooks"} {
 		expectListed(t, filepath.Join(deploy, "kustomize", overlay))
 	}
 }

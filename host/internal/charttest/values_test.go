@@ -61,7 +61,7 @@ func TestValuesThatContradictEachOtherAreRefused(t *testing.T) {
 		"extraArgs: [--dry-run, --metrics-secure=false]":          "extraArgs: what metrics.secure sets",
 		"extraArgs: [--listen, ':1']":                             "extraArgs: what metrics.port sets",
 		"extraArgs: [--leader-elect=false]":                       "extraArgs: what replicaCount sets", // each replica would write
-		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], webhook: {enabled: true}}": "webhook.enabled",
+		"{rbac: {clusterRoles: false}, metrics: {secure: false}, watchNamespaces: [a], webhooks: {enabled: true}}": "webhooks.enabled",
 		"config: {metrics: {secure: false}}": "config.metrics.secure: set metrics.secure",
 	} {
 		var values map[string]any

@@ -32,9 +32,9 @@ var (
 		"election": func(t *testing.T) string {
 			return fieldTable(t, "host/config", "LeaderElection", "leaderElection.")
 		},
-		"webhook":         func(t *testing.T) string { return fieldTable(t, "host/config", "Webhook", "webhook.") },
-		"webhook-service": func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookService", "webhook.service.") },
-		"webhook-secret":  func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookSecret", "webhook.secret.") },
+		"webhook":         func(t *testing.T) string { return fieldTable(t, "host/config", "Webhook", "webhooks.") },
+		"webhook-service": func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookService", "webhooks.service.") },
+		"webhook-secret":  func(t *testing.T) string { return fieldTable(t, "host/config", "WebhookSecret", "webhooks.secret.") },
 		"config-metrics":  func(t *testing.T) string { return fieldTable(t, "host/config", "Metrics", "metrics.") },
 		"tracing":         func(t *testing.T) string { return fieldTable(t, "host/with/traces", "Settings", "tracing.") },
 		"webhooks":        func(t *testing.T) string { return fieldTable(t, "host/config", "Webhooks", "") },

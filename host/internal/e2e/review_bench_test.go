@@ -210,7 +210,7 @@ func startGate(b *testing.B) (host *process, ns string) {
 	d.installPolicy("gate-a", "webhooks: {objectSelector: side=thole}\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\n")
 	d.install("gate-a", wasmbuild.Build(b, wasmbuild.TinyGo, "host/testdata/gate"))
 	host = start(b, d, ns, strings.Replace(allowAll, "allow: {", `allow: {webhooks: ["*"], `, 1)+
-		fmt.Sprintf("webhook: {listen: '%s', url: 'https://%[1]s', secret: {namespace: %s}}\n", address, ns), quietlyIn(b.TempDir()))
+		fmt.Sprintf("webhooks: {listen: '%s', url: 'https://%[1]s', secret: {namespace: %s}}\n", address, ns), quietlyIn(b.TempDir()))
 	awaitReviews(b, "thole")
 	return host, ns
 }

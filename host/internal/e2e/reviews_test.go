@@ -161,7 +161,7 @@ func newReviews(t *testing.T) *reviews {
 	r.objects = dynamic.NewForConfigOrDie(config)
 	crd, err := os.ReadFile(filepath.Join("..", "..", "testdata", "gate", "crd.yaml"))
 	must(t, err)
-	r.kubeconfig = deployedHost(t, r.ns, "base/rbac-host.yaml", "webhook/rbac-webhook.yaml")
+	r.kubeconfig = deployedHost(t, r.ns, "base/rbac-host.yaml", "webhooks/rbac-webhook.yaml")
 	configFile := filepath.Join(t.TempDir(), "config.yaml")
 	must(t, os.WriteFile(configFile, []byte(r.config()), 0o600))
 	for _, plugin := range []string{"a", "b"} {
@@ -214,7 +214,7 @@ func (r *reviews) start(more string) *reviewer {
 	must(r.T, err)
 	must(r.T, l.Close())
 	replica := &reviewer{webhooks: l.Addr().String()}
-	config := r.config() + fmt.Sprintf("webhook: {listen: '%s', url: 'https://%s', secret: {namespace: %s}, validity: %s%s}\n", replica.webhooks, r.service.Addr(), r.ns, certificateValidity, more)
+	config := r.config() + fmt.Sprintf("webhooks: {listen: '%s', url: 'https://%s', secret: {namespace: %s}, validity: %s%s}\n", replica.webhooks, r.service.Addr(), r.ns, certificateValidity, more)
 	replica.process = start(r.whole, r.directory, r.ns, config, func(h *tholetest.Host) {
 		h.Kubeconfig = r.kubeconfig
 		h.Args = append(h.Args, "--host-identity=false", "--leader-elect", "--leader-elect-resource-namespace="+r.ns)
@@ -508,7 +508,7 @@ func (r *reviews) testRefused() {
 		"no certificate":                    {nil, "/validate/gate-a/main", review, 0, []string{"403", "has presented no certificate"}},
 		"no certificate, mutation":          {nil, "/mutate/gate-a/main", review, 0, []string{"403", "has presented no certificate"}},
 		"certificate of another authority":  {strangers["apiserver"], "/validate/gate-a/main", review, 0, []string{"403", "does not accept the client's certificate"}},
-		"certificate with another name":     {r.clients["jane"], "/validate/gate-a/main", review, 0, []string{"403", "is not one of webhook.clientNames"}},
+		"certificate with another name":     {r.clients["jane"], "/validate/gate-a/main", review, 0, []string{"403", "is not one of webhooks.clientNames"}},
 		"another path":                      {api, "/main", review, 0, []string{"404"}},
 		"not JSON":                          {api, "/validate/gate-a/main", "review", 0, []string{"400", "not a review in JSON"}},
 		"a conversion":                      {api, "/validate/gate-a/main", replaced("AdmissionReview", "ConversionReview"), 0, []string{"400", "not an AdmissionReview"}},

@@ -67,7 +67,7 @@
 //	service start [FILE ...]              a system outside of the cluster: an HTTPS server that keeps what is
 //	                                      PUT under a path. In the files, $SERVICE is its host,
 //	                                      $SERVICE_CA its CA, for a text of YAML in double quotes,
-//	                                      and $WEBHOOK an address for --webhook-listen
+//	                                      and $WEBHOOK an address for --webhooks-listen
 //	service up                            it answers, as at its start
 //	service down                          it takes no connections
 //	service slow TIME                     it answers after that time
