@@ -117,7 +117,7 @@ func TestWebhookConfigurationIsChecked(t *testing.T) {
 		"webhooks: {clientNames: [a]}":                        "webhooks.clientCA: Required value",
 		"webhooks: {validity: 5s}":                            "webhooks.validity: Invalid value",
 		"webhooks: {certificate: x}":                          `unknown field "webhooks.certificate"`,
-		"allow: {webhooks: [A]}":                             "allow.webhooks[0]: Invalid value",
+		"allow: {webhooks: [A]}":                              "allow.webhooks[0]: Invalid value",
 	})
 }
 
