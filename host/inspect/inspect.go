@@ -58,7 +58,7 @@ type Options struct {
 	Capabilities []sandbox.Capability
 	Rows         []func(c *abi.Controller) (title, text string)
 	// Rules returns what the account of the host needs for a manifest because of the capabilities; nil: nothing.
-	Rules func(m *abi.Manifest) []rights.Rule
+	Rules func(m *abi.Manifest, resources rights.Resources) []rights.Rule
 }
 
 // Steps of [Load] beside those of host/sandbox.

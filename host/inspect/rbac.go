@@ -58,11 +58,10 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	y.rolesOf(o.Account, "thole:"+name, allow.AccountRules(r.manifest, namespaces, resources, secrets...))
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
 	host := allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained, Local: o.Host.InNamespaces()}, namespaces, resources, secrets...)
-	host = append(host, rights.WebhookRules(r.manifest, resources)...)
 	leases := o.Host.LeaderElection
 	host = append(host, rights.LastGoodRules(cmp.Or(leases.ResourceNamespace, o.HostAccount.Namespace), leases.LastGoodSecrets()+r.Name)...)
 	if r.rules != nil {
-		host = append(host, notAmong(host, r.rules(r.manifest))...)
+		host = append(host, notAmong(host, r.rules(r.manifest, resources))...)
 	}
 	slices.SortStableFunc(host, func(a, b rights.Rule) int { return strings.Compare(a.Namespace, b.Namespace) })
 	y.rolesOf(o.HostAccount, "thole-host:"+name, host)

@@ -42,7 +42,7 @@ type Report struct {
 	controllers []controllerRows // for the table
 	manifest    *abi.Manifest
 	resources   map[abi.Kind]resource             // of the kinds of the manifest
-	rules       func(*abi.Manifest) []rights.Rule // see [Options]
+	rules       func(*abi.Manifest, rights.Resources) []rights.Rule // see [Options]
 }
 
 // DecodedManifest returns the manifest, nil if there is none.

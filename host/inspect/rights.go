@@ -96,12 +96,12 @@ var clusterScoped = []string{
 // rightsOf returns what the host needs for a controller if it acts as the host. It has
 // every rule that a result of the controller may need, because the manifest does not name
 // the verbs.
-func rightsOf(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource, more func(*abi.Manifest) []rights.Rule) Rights {
+func rightsOf(m *abi.Manifest, c *abi.Controller, resources map[abi.Kind]resource, more func(*abi.Manifest, rights.Resources) []rights.Rule) Rights {
 	one, of := *m, Rights{Controller: c.Name}
 	one.Controllers = []abi.Controller{*c}
-	all := append(rights.Requested(&one, resourcesOf(resources)), rights.WebhookRules(&one, resourcesOf(resources))...)
+	all := rights.Requested(&one, resourcesOf(resources))
 	if more != nil {
-		all = append(all, more(&one)...)
+		all = append(all, more(&one, resourcesOf(resources))...)
 	}
 	for _, r := range all {
 		i := slices.IndexFunc(of.Rules, func(other Rule) bool {

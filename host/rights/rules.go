@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/webhooks"
 )
 
 // This file makes rules of RBAC of what a plugin needs, see grants.go.
@@ -84,31 +83,6 @@ func Requested(m *abi.Manifest, resources Resources) []Rule {
 	return rules(only(Everything().grants(m, nil, resources), followed, sent, implied))
 }
 
-// WebhookRules returns what the host needs to tell the API server of the webhooks of a plugin, and of
-// the conversion of its kinds, whoever the plugin acts as. A kind of which resources does not know
-// how it is served has none.
-func WebhookRules(m *abi.Manifest, resources Resources) []Rule {
-	const registration = "admissionregistration.k8s.io"
-	var grants []grant
-	add := func(group, resource, name, use string, verbs ...string) {
-		for _, verb := range verbs {
-			grants = append(grants, grant{target: target{group: group, resource: resource, name: name}, verb: verb, use: use})
-		}
-	}
-	for _, c := range m.Controllers {
-		w := webhooks.Of(&c)
-		if len(w.Validate)+len(w.Mutate) > 0 { // the next revision may have others
-			for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
-				add(registration, resource, WebhookName(m.Name), "the webhooks of the plugin", Get, Create, Patch, Delete)
-			}
-		}
-		if found, served := resources(c.For.Kind); w.Convert && served {
-			add("apiextensions.k8s.io", "customresourcedefinitions", found.GVR.GroupResource().String(), "the conversion between its versions", Get, Watch, Patch)
-		}
-	}
-	return sorted(rules(grants))
-}
-
 // LastGoodRules returns what a host with Leases in a namespace needs to keep the last good module of
 // a plugin in a Secret.
 func LastGoodRules(namespace, secret string) []Rule {
@@ -118,9 +92,6 @@ func LastGoodRules(namespace, secret string) []Rule {
 		{Namespace: namespace, Resource: "secrets", Name: secret, Verbs: []string{Get, "update"}, Uses: []string{"get, update: " + use}, OnlyIf: onlyIf},
 	}
 }
-
-// WebhookName is the name of the webhook configurations of a plugin.
-func WebhookName(plugin string) string { return "thole-" + plugin }
 
 // The verbs of constrained impersonation: of a service account, and of a request as one. See
 // k8s.io/apiserver/pkg/endpoints/filters/impersonation.

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -286,24 +285,6 @@ func (u usesOf) writes(verb string) bool {
 	}
 	owned := u.c.IsOwned(u.kind) && (u.own == "" || u.own == u.namespace) && u.all.Owned(u.kind, verb).Has(u.namespace != "", u.namespace, u.own)
 	return owned || slices.Contains(u.c.Writes, u.kind) && u.all.Reach(u.kind, "", verb).Has(u.namespace != "", u.namespace, u.own)
-}
-
-func TestRulesOfWebhooks(t *testing.T) {
-	all := []webhooks.Operation{webhooks.OperationCreate}
-	m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{
-		{Name: "a", For: widget.All(), Sections: []abi.Section{webhooks.Webhooks{Validate: all, Convert: true}.Section()}},
-		{Name: "b", For: widget.All(), Sections: []abi.Section{webhooks.Webhooks{Mutate: all}.Section()}},
-		{Name: "c", For: abi.Kind{APIVersion: "unknown.dev/v1", Kind: "Unknown"}.All(), Sections: []abi.Section{webhooks.Webhooks{Convert: true}.Section()}},
-	}}
-	expectRules(t, "webhooks", WebhookRules(m, func(kind abi.Kind) (object.Resource, bool) {
-		r, _ := served(kind)
-		return r, kind == widget
-	}),
-		"admissionregistration.k8s.io/mutatingwebhookconfigurations thole-p get,create,patch,delete",
-		"admissionregistration.k8s.io/validatingwebhookconfigurations thole-p get,create,patch,delete",
-		"apiextensions.k8s.io/customresourcedefinitions widget.example.com get,watch,patch",
-	)
-	expectRules(t, "without", WebhookRules(&abi.Manifest{Controllers: []abi.Controller{{For: widget.All()}}}, served))
 }
 
 func TestWhatARuleLetsBeUsed(t *testing.T) {

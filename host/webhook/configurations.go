@@ -16,7 +16,6 @@ import (
 	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/rights"
 )
 
 // Plugin is a running plugin as the registrar needs it.
@@ -93,6 +92,9 @@ const (
 	labelHost = "thole.dev/host"
 )
 
+// ConfigurationName is the name of the webhook configurations of a plugin.
+func ConfigurationName(plugin string) string { return "thole-" + plugin }
+
 // target is an object that the host writes, or a part of one.
 type target struct {
 	resource schema.GroupVersionResource
@@ -121,7 +123,7 @@ func configurations(p Plugin, e Endpoint, host, namespace string, bundle []byte)
 		if len(webhooks) == 0 {
 			return
 		}
-		t := target{resource, rights.WebhookName(p.Name)}
+		t := target{resource, ConfigurationName(p.Name)}
 		o := t.object()
 		o.SetLabels(map[string]string{"app.kubernetes.io/name": "thole", labelManagedBy: managedBy, labelPlugin: p.Name, labelHost: host})
 		o.Object["webhooks"] = webhooks

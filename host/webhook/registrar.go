@@ -24,7 +24,6 @@ import (
 
 	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/internal/explain"
-	"github.com/thole-dev/thole/host/rights"
 )
 
 // RegistrarConfig configures a [Registrar].
@@ -173,7 +172,7 @@ func (r *Registrar) lookAt(ctx context.Context, p Plugin, bundle []byte, convert
 		return problems
 	}
 	for _, resource := range []schema.GroupVersionResource{validatingResource, mutatingResource} { // it may not offer them any more
-		t := target{resource, rights.WebhookName(p.Name)}
+		t := target{resource, ConfigurationName(p.Name)}
 		if wanted[t] == nil && r.shown(t) != nil {
 			if err := r.remove(ctx, t); err != nil {
 				problems = append(problems, err)
@@ -296,7 +295,7 @@ func (r *Registrar) removeOrphans(ctx context.Context) {
 		for _, o := range store.List() {
 			shown := o.(*unstructured.Unstructured)
 			plugin := shown.GetLabels()[labelPlugin]
-			if shown.GetName() != rights.WebhookName(plugin) || !r.isGone(plugin) {
+			if shown.GetName() != ConfigurationName(plugin) || !r.isGone(plugin) {
 				continue
 			}
 			t := target{resource, shown.GetName()}
@@ -311,7 +310,7 @@ func (r *Registrar) removeOrphans(ctx context.Context) {
 		}
 	}
 	for plugin := range r.led {
-		if !r.Known(plugin) && r.shown(target{validatingResource, rights.WebhookName(plugin)}) == nil && r.shown(target{mutatingResource, rights.WebhookName(plugin)}) == nil {
+		if !r.Known(plugin) && r.shown(target{validatingResource, ConfigurationName(plugin)}) == nil && r.shown(target{mutatingResource, ConfigurationName(plugin)}) == nil {
 			delete(r.led, plugin)
 			r.mu.Lock()
 			delete(r.problems, plugin)

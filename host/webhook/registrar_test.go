@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/thole-dev/thole/host/internal/logtest"
-	"github.com/thole-dev/thole/host/rights"
 )
 
 func TestConfigurationThatCannotBeDeletedIsTriedAgainLessAndLessOften(t *testing.T) {
@@ -33,7 +32,7 @@ func TestConfigurationThatCannotBeDeletedIsTriedAgainLessAndLessOften(t *testing
 		r := NewRegistrar(RegistrarConfig{
 			Client: client, Known: func(string) bool { return false }, KnownToOthers: func(string) bool { return false }, Logger: logs.Logger,
 		})
-		at := target{validatingResource, rights.WebhookName("gate")}
+		at := target{validatingResource, ConfigurationName("gate")}
 		shown := at.object()
 		shown.SetLabels(map[string]string{labelPlugin: "gate"})
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -63,7 +62,7 @@ func TestConfigurationThatCannotBeDeletedIsTriedAgainLessAndLessOften(t *testing
 
 // Otherwise each of two hosts would write over what the other one has written, without end.
 func TestWhatAnotherHostWritesIsLeftAlone(t *testing.T) {
-	crd, configuration := target{crdResource, "gates.example.com"}, target{validatingResource, rights.WebhookName("gate")}
+	crd, configuration := target{crdResource, "gates.example.com"}, target{validatingResource, ConfigurationName("gate")}
 	for name, test := range map[string]struct {
 		target
 		host  string // of the label; "": none
@@ -114,7 +113,7 @@ func TestConfigurationsOfAPluginThatIsBeingStartedStay(t *testing.T) {
 		return true, (target{crdResource, "gates.example.com"}).object(), nil
 	})
 	r := NewRegistrar(RegistrarConfig{Client: client, Endpoint: inCluster, Logger: hclog.NewNullLogger()})
-	at := target{validatingResource, rights.WebhookName("gate")}
+	at := target{validatingResource, ConfigurationName("gate")}
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	if err := store.Add(at.object()); err != nil {
 		t.Fatal(err)

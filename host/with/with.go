@@ -31,8 +31,8 @@ type Capability struct {
 	Policy func() config.PolicySection
 	Config func() config.HostSection
 	// Rules returns what the account of the host needs for a manifest, whoever the plugin acts as, beside what the
-	// plugin itself needs.
-	Rules func(m *abi.Manifest) []rights.Rule
+	// plugin itself needs. A kind of which resources does not know how it is served has none.
+	Rules func(m *abi.Manifest, resources rights.Resources) []rights.Rule
 	// Allow and Missing are those of [config.Section].
 	Allow   config.AllowSection
 	Missing func(has config.PolicySection, written bool, m *abi.Manifest) config.MissingSection
@@ -86,10 +86,10 @@ func (l List) Rows() (all []func(*abi.Controller) (title, text string)) {
 }
 
 // Rules returns what the account of the host needs for a manifest because of the capabilities.
-func (l List) Rules(m *abi.Manifest) (all []rights.Rule) {
+func (l List) Rules(m *abi.Manifest, resources rights.Resources) (all []rights.Rule) {
 	for _, c := range l {
 		if c.Rules != nil {
-			all = append(all, c.Rules(m)...)
+			all = append(all, c.Rules(m, resources)...)
 		}
 	}
 	return all

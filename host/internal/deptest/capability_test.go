@@ -39,8 +39,8 @@ func capabilities(t *testing.T) (names []string) {
 }
 
 // halfMoved is the capability whose server, registrations and settings are still in the core: host/webhook,
-// host/webhooks.go, host/runner/reviews.go and conversions.go, host/config/webhooks.go, host/telemetry/webhookmetrics.go
-// and rights.WebhookRules.
+// host/webhooks.go, host/runner/reviews.go and conversions.go, host/config/webhooks.go and
+// host/telemetry/webhookmetrics.go.
 const halfMoved = "webhooks"
 
 // moved returns the capabilities that the core does not know.

@@ -104,7 +104,7 @@ func receivesOf(c *abi.Controller) []contract.Receive {
 
 // rules returns what the host needs to receive the events of a plugin: it asks who sends them, and what that
 // may make run.
-func rules(m *abi.Manifest) []rights.Rule {
+func rules(m *abi.Manifest, _ rights.Resources) []rights.Rule {
 	if !slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return len(receivesOf(&c)) > 0 }) {
 		return nil
 	}

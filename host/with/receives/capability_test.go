@@ -179,13 +179,13 @@ func TestRulesAndRows(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	var rules []string
-	for _, r := range c.Rules(&abi.Manifest{Controllers: []abi.Controller{deaf, all}}) {
+	for _, r := range c.Rules(&abi.Manifest{Controllers: []abi.Controller{deaf, all}}, nil) {
 		rules = append(rules, r.Group+"/"+r.Path()+" "+strings.Join(r.Verbs, " "))
 	}
 	if want := []string{"authentication.k8s.io/tokenreviews " + rights.Create, "authorization.k8s.io/subjectaccessreviews " + rights.Create}; !slices.Equal(rules, want) {
 		t.Errorf("%q, want %q", rules, want)
 	}
-	if got := c.Rules(&abi.Manifest{Controllers: []abi.Controller{deaf}}); got != nil {
+	if got := c.Rules(&abi.Manifest{Controllers: []abi.Controller{deaf}}, nil); got != nil {
 		t.Errorf("%+v", got)
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/webhooks"
+	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/webhook"
 	"github.com/thole-dev/thole/host/with"
 )
 
@@ -15,6 +17,7 @@ func Capability() with.Capability {
 		Check:         contract.Check,
 		CheckManifest: contract.CheckManifest,
 		Exports:       exports(),
+		Rules:         rules,
 		Title:         "Webhooks",
 		Describe:      describe,
 	}
@@ -29,6 +32,32 @@ func exports() (all []with.Export) {
 	}
 	for _, name := range contract.Exports() {
 		all = append(all, with.Export{Name: name, Meaning: meanings[name], Needed: contract.NeededFor(name), Imports: contract.Imports(name)})
+	}
+	return all
+}
+
+// rules returns what the host needs to tell the API server of the webhooks of a plugin, and of the conversion of its
+// kinds. The next revision may have other webhooks: whatever there is one of them, it may write both configurations.
+func rules(m *abi.Manifest, resources rights.Resources) (all []rights.Rule) {
+	reviews := false
+	for _, c := range m.Controllers {
+		of := contract.Of(&c)
+		reviews = reviews || len(of.Validate)+len(of.Mutate) > 0
+		if found, served := resources(c.For.Kind); of.Convert && served {
+			all = append(all, rights.Rule{
+				Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: found.GVR.GroupResource().String(),
+				Verbs: []string{rights.Get, rights.Watch, rights.Patch}, Uses: []string{"get, watch, patch: the conversion between its versions"},
+			})
+		}
+	}
+	if !reviews {
+		return all
+	}
+	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+		all = append([]rights.Rule{{
+			Group: "admissionregistration.k8s.io", Resource: resource, Name: webhook.ConfigurationName(m.Name),
+			Verbs: []string{rights.Get, rights.Create, rights.Patch, rights.Delete}, Uses: []string{"get, create, patch, delete: the webhooks of the plugin"},
+		}}, all...)
 	}
 	return all
 }
