@@ -41,7 +41,7 @@ type Report struct {
 
 	controllers []controllerRows // for the table
 	manifest    *abi.Manifest
-	resources   map[abi.Kind]resource             // of the kinds of the manifest
+	resources   map[abi.Kind]resource                               // of the kinds of the manifest
 	rules       func(*abi.Manifest, rights.Resources) []rights.Rule // see [Options]
 }
 
