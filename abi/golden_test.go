@@ -1,18 +1,12 @@
 package abi
 
 import (
-	"bytes"
-	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
+	"github.com/thole-dev/thole/abi/internal/goldentest"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // messageType is one type of message with its codec, for tests over all of them.
 type messageType struct {
@@ -57,27 +51,12 @@ func messages() []messageType {
 	}
 }
 
-// TestMessagesMatchGoldenFiles compacts the golden files, which are indented for
-// readability: a message has no white space.
 func TestMessagesMatchGoldenFiles(t *testing.T) {
 	for _, m := range messages() {
 		t.Run(m.name, func(t *testing.T) {
-			path := filepath.Join("testdata", m.name+".json")
-			if *update {
-				writeGolden(t, path, m.encoded())
-			}
-			golden, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var compact bytes.Buffer
-			if err := json.Compact(&compact, golden); err != nil {
-				t.Fatal(err)
-			}
-			if got := m.encoded(); string(got) != compact.String() {
-				t.Errorf("encoded is %s\nthe file has %s", got, compact.Bytes())
-			}
-			if got, err := m.decode(compact.Bytes()); err != nil || !reflect.DeepEqual(got, m.sample) {
+			encoded := m.encoded()
+			golden := goldentest.Expect(t, m.name, encoded)
+			if got, err := m.decode(encoded); err != nil || !reflect.DeepEqual(got, m.sample) {
 				t.Errorf("decoded is %+v, %v\nwant %+v", got, err, m.sample)
 			}
 			got, err := m.decode(golden)
@@ -85,21 +64,6 @@ func TestMessagesMatchGoldenFiles(t *testing.T) {
 				t.Errorf("the file as it is decodes to %+v, %v", got, err)
 			}
 		})
-	}
-}
-
-func writeGolden(t *testing.T, path string, text []byte) {
-	t.Helper()
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, text, "", "  "); err != nil {
-		t.Fatal(err)
-	}
-	indented.WriteByte('\n')
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, indented.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // HTTPHost is a host that a controller sends requests to by [Run.HTTP].
 //
 //	type HTTPHost struct {
-//		Host    string   // a name or an address, with a port unless it is that of the scheme; *.example.com, or * for all that the policy allows
+//		Host    string   // a name or an address, with a port unless that is the default of the scheme; *.example.com, or * for all that the policy allows
 //		Methods []string // of the requests; none: GET
 //	}
 //

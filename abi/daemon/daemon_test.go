@@ -2,10 +2,7 @@ package daemon
 
 import (
 	"bytes"
-	"encoding/json"
-	"flag"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -16,36 +13,9 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/internal/costtest"
+	"github.com/thole-dev/thole/abi/internal/goldentest"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares a message, which has no white space, with a file that is indented.
-func golden(t *testing.T, name string, text []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".json")
-	if *update {
-		var indented bytes.Buffer
-		if err := json.Indent(&indented, text, "", "  "); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, append(indented.Bytes(), '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, want); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(compact.Bytes(), text) {
-		t.Errorf("%s\ndiffers from %s:\n%s", text, file, compact.Bytes())
-	}
-}
 
 func fullDaemon() *Daemon {
 	return &Daemon{LabelSelector: "example.com/watched", Timeout: 1_000, Grace: 5_000}
@@ -84,12 +54,12 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	if text := Encode(&Daemon{}); string(text) != `{}` {
 		t.Errorf("a daemon with the defaults is %s", text)
 	}
-	golden(t, "request", EncodeRequest(fullRequest()))
+	goldentest.Expect(t, "request", EncodeRequest(fullRequest()))
 	if q, err := DecodeRequest(EncodeRequest(fullRequest())); err != nil || !reflect.DeepEqual(q, fullRequest()) {
 		t.Errorf("%+v, %v", q, err)
 	}
-	golden(t, "result", EncodeResult(fullResult()))
-	golden(t, "result_empty", EncodeResult(&Result{}))
+	goldentest.Expect(t, "result", EncodeResult(fullResult()))
+	goldentest.Expect(t, "result_empty", EncodeResult(&Result{}))
 	if out, err := DecodeResult(EncodeResult(fullResult())); err != nil || !reflect.DeepEqual(out, fullResult()) {
 		t.Errorf("%+v, %v", out, err)
 	}

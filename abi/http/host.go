@@ -20,7 +20,7 @@ const (
 // encoding of international characters is wrong.
 func checkHost(host string) error {
 	if host == "" {
-		return rawjson.NewError("host", "is required: a name or an address, with a port unless it is that of the scheme, such as api.example.com; or *")
+		return rawjson.NewError("host", "is required: a name or an address, with a port unless that is the default of the scheme, such as api.example.com; or *")
 	}
 	if err := message.CheckLength("host", len(host), MaxHost); err != nil {
 		return err

@@ -38,12 +38,12 @@ const MaxMessage = abi.MaxCall + 1 + MaxBody
 
 // Host is a host that a controller sends requests to.
 type Host struct {
-	Host    string   // a name or an address, with a port unless it is that of the scheme; *.example.com, or * for all that the policy allows
+	Host    string   // a name or an address, with a port unless that is the default of the scheme; *.example.com, or * for all that the policy allows
 	Methods []string // of the requests; none: GET
 }
 
 // Call is the message of the capability http. The body follows its text, after a byte 0.
-// The reply is an [Reply].
+// The reply is a [Reply].
 type Call struct {
 	Method  string // "" for GET
 	URL     string // absolute, of the scheme https or http
@@ -58,11 +58,11 @@ type Header struct {
 	Value string
 }
 
-// Reply is the reply to an [Call]. The body follows its text, after a byte 0.
+// Reply is the reply to a [Call]. The body follows its text, after a byte 0.
 type Reply struct {
 	Status  int          // of the answer, such as 200; 0 if there is none
 	URL     string       // the last one, if there were redirects
-	Headers []Header     // ordered by name, without those of the connection
+	Headers []Header     // ordered by name, without hop-by-hop headers
 	Error   *abi.Failure // why there is no answer: Reason is one of the constants
 	Body    []byte       `json:"-"` // any bytes
 }
@@ -208,7 +208,7 @@ func (h Host) check() error {
 }
 
 // Allows reports whether requests with the method can be sent to the host, which is in lower case and
-// has a port unless it is that of the scheme.
+// has a port unless that is the default of the scheme.
 func (h Host) Allows(method, host string) bool {
 	return h.Has(host) && (slices.Contains(h.Methods, method) || len(h.Methods) == 0 && method == "GET")
 }
@@ -228,8 +228,8 @@ func Check(_ *abi.Controller, section []byte) error {
 	return err
 }
 
-// Decode decodes and checks the section of a controller. Every error is a [*rawjson.Error]. No host is given
-// twice: of which entry would the methods be?
+// Decode decodes and checks the section of a controller. Every error is a [*rawjson.Error]. A host that is
+// given twice is an error: its methods would be those of one entry or of the other.
 func Decode(section []byte) ([]Host, error) {
 	hosts, err := message.DecodeArray(section, MaxHosts, (*Host).fields)
 	if err != nil {

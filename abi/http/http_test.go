@@ -2,10 +2,7 @@ package http
 
 import (
 	"bytes"
-	"encoding/json"
-	"flag"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,11 +10,10 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/internal/goldentest"
 	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func fullCall() *Call {
 	return &Call{
@@ -34,29 +30,6 @@ func fullReply() *Reply {
 	}
 }
 
-// expectGolden compares a text with its file, which is indented for readability.
-func expectGolden(t *testing.T, name string, text []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".json")
-	if *update {
-		var indented bytes.Buffer
-		if err := json.Indent(&indented, text, "", "  "); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, append(indented.Bytes(), '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, golden); err != nil || compact.String() != string(text) {
-		t.Errorf("%s\nwant %s, %v", text, compact.String(), err)
-	}
-}
-
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	all := []Host{{Host: "api.example.com:8443", Methods: []string{"GET", "PUT"}}, {Host: "*"}}
 	text := Encode(all)
@@ -70,11 +43,11 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	if got := HostsOf(c); !reflect.DeepEqual(got, all) || HostsOf(&abi.Controller{}) != nil {
 		t.Errorf("%+v", got)
 	}
-	expectGolden(t, "call", EncodeCall(fullCall()))
+	goldentest.Expect(t, "call", EncodeCall(fullCall()))
 	if c, err := DecodeCall(EncodeCall(fullCall())); err != nil || !reflect.DeepEqual(c, fullCall()) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	expectGolden(t, "reply", EncodeReply(fullReply()))
+	goldentest.Expect(t, "reply", EncodeReply(fullReply()))
 	if r, err := DecodeReply(EncodeReply(fullReply())); err != nil || !reflect.DeepEqual(r, fullReply()) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -143,7 +116,7 @@ func TestInvalidHostIsRefused(t *testing.T) {
 	const notHost = ` is not a host in lower case, such as api.example.com or api.example.com:8443`
 	expectRefused(t, Decode, []refusal{
 		{`{}`, `expected an array`},
-		{`[{}]`, `[0].host: is required: a name or an address, with a port unless it is that of the scheme, such as api.example.com; or *`},
+		{`[{}]`, `[0].host: is required: a name or an address, with a port unless that is the default of the scheme, such as api.example.com; or *`},
 		{`[{"host":"API.example.com"}]`, `[0].host: "API.example.com"` + notHost},
 		{`[{"host":"https://a"}]`, `[0].host: "https://a"` + notHost},
 		{`[{"host":"a.*"}]`, `[0].host: "a.*"` + notHost},

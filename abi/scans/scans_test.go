@@ -1,36 +1,14 @@
 package scans
 
 import (
-	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/internal/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, name string, text []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".json")
-	if *update {
-		if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := append(text, '\n'); !bytes.Equal(got, want) {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
 
 func fullRequest() *Request {
 	return &Request{
@@ -55,12 +33,12 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	if got, err := Decode(text); err != nil || !reflect.DeepEqual(got, all) || Check(nil, text) != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-	golden(t, "request", EncodeRequest(fullRequest()))
+	goldentest.Expect(t, "request", EncodeRequest(fullRequest()))
 	if q, err := DecodeRequest(EncodeRequest(fullRequest())); err != nil || !reflect.DeepEqual(q, fullRequest()) {
 		t.Errorf("%+v, %v", q, err)
 	}
-	golden(t, "result", EncodeResult(fullResult()))
-	golden(t, "result_empty", EncodeResult(&Result{}))
+	goldentest.Expect(t, "result", EncodeResult(fullResult()))
+	goldentest.Expect(t, "result_empty", EncodeResult(&Result{}))
 	if out, err := DecodeResult(EncodeResult(fullResult())); err != nil || !reflect.DeepEqual(out, fullResult()) {
 		t.Errorf("%+v, %v", out, err)
 	}

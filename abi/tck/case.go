@@ -179,9 +179,12 @@ func CaseOf(name string) (Case, bool) {
 
 // Capability is one that a host must have for some of the cases.
 type Capability struct {
-	Name    string // of its section
-	Check   func(c *abi.Controller, section []byte) error
-	Exports []Export // that it calls
+	Name  string // of its section
+	Check func(c *abi.Controller, section []byte) error
+	// CheckManifest returns what is wrong with the sections of all controllers together, once they were checked. It
+	// may be nil.
+	CheckManifest func(m *abi.Manifest) error
+	Exports       []Export // that it calls
 	// Import is what it answers as [Import] does; "" for none. A message of more than MaxMessage bytes is
 	// [abi.CodeInvalid].
 	Import     string
@@ -203,7 +206,7 @@ type Export struct {
 
 // Capabilities returns those of the cases.
 func Capabilities() []Capability {
-	asked := Capability{Name: webhooks.Name, Check: webhooks.Check}
+	asked := Capability{Name: webhooks.Name, Check: webhooks.Check, CheckManifest: webhooks.CheckManifest}
 	for _, export := range webhooks.Exports() {
 		asked.Exports = append(asked.Exports, Export{Name: export, Needed: webhooks.NeededFor(export), Imports: webhooks.Imports(export)})
 	}

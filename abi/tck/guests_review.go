@@ -59,7 +59,12 @@ func asked(name string, w webhooks.Webhooks, change func(*abi.Controller)) []byt
 
 // reviewLoadCases are refused for how they offer reviews.
 func reviewLoadCases() (out []Case) {
-	const builtIn = "manifest-convert-built-in"
+	const builtIn, twice = "manifest-convert-built-in", "manifest-convert-twice"
+	converter := func(name string) abi.Controller {
+		c := conformance(name)
+		c.Sections = []abi.Section{webhooks.Webhooks{Convert: true}.Section()}
+		return c
+	}
 	of := func(name, explain string, w webhooks.Webhooks, mentions ...string) Case {
 		return refused("manifest-"+name, explain, describing(asked("manifest-"+name, w, nothingElse)), append(mentions, "manifest")...)
 	}
@@ -82,6 +87,7 @@ func reviewLoadCases() (out []Case) {
 		refused(builtIn, "converts a kind that is no custom resource", describing(asked(builtIn, webhooks.Webhooks{Convert: true}, func(c *abi.Controller) {
 			c.For.Kind = abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 		})), "webhooks.convert", "manifest"),
+		refused(twice, "two controllers convert one kind", describing(manifestWith(twice, converter("one"), converter("other"))), "webhooks.convert", "manifest", "one"),
 	)
 }
 

@@ -2,10 +2,7 @@ package webhooks
 
 import (
 	"bytes"
-	"encoding/json"
-	"flag"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,11 +14,10 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/internal/costtest"
+	"github.com/thole-dev/thole/abi/internal/goldentest"
 	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const site = `{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default",` +
 	`"uid":"5f0c","resourceVersion":"812","generation":3},"spec":{"replicas":9007199254740993,"title":"Schöne \u0042ücher"}}`
@@ -104,24 +100,7 @@ func messages() map[string]codec {
 
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	for name, m := range messages() {
-		file := filepath.Join("testdata", name+".json")
-		if *update {
-			var indented bytes.Buffer
-			if err := json.Indent(&indented, m.text, "", "  "); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, append(indented.Bytes(), '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		golden, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var compact bytes.Buffer
-		if err := json.Compact(&compact, golden); err != nil || compact.String() != string(m.text) {
-			t.Errorf("%s\nwant %s, %v", m.text, compact.String(), err)
-		}
+		goldentest.Expect(t, name, m.text)
 		if got, err := m.decode(m.text); err != nil || !reflect.DeepEqual(got, m.sample) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

@@ -27,6 +27,15 @@ func naming(names ...string) *abi.Result {
 	return r
 }
 
+// The label says what is pruned: without prune in the manifest nothing has it.
+func TestAControllerThatDoesNotPruneLabelsNothing(t *testing.T) {
+	w := newCluster(t)
+	w.intents(w.owner(list(configMap), nil), &abi.Result{Apply: naming("a").Apply})
+	if o := w.seen(configMap, "a"); o.Labels[abi.LabelAppliedBy] != "" {
+		t.Errorf("the labels are %v", o.Labels)
+	}
+}
+
 func TestWhatIsNotNamedAnyMoreIsPruned(t *testing.T) {
 	w := newCluster(t)
 	target := pruning(w.owner(list(configMap), nil))

@@ -47,7 +47,7 @@ func inspect(t *testing.T, path string) *Report {
 	t.Helper()
 	var o Options
 	for _, c := range tck.Capabilities() {
-		own := sandbox.Capability{Name: c.Name, Check: c.Check}
+		own := sandbox.Capability{Name: c.Name, Check: c.Check, CheckManifest: c.CheckManifest}
 		for _, e := range c.Exports {
 			own.Exports = append(own.Exports, sandbox.Export{Name: e.Name, Meaning: "is of the kit", Needed: e.Needed})
 		}

@@ -76,7 +76,7 @@ func newSandbox(tb testing.TB, config Config) *Sandbox {
 
 // ofKit returns a capability of the kit, whose import waits and has effects.
 func ofKit(c tck.Capability) Capability {
-	own := Capability{Name: c.Name, Check: c.Check}
+	own := Capability{Name: c.Name, Check: c.Check, CheckManifest: c.CheckManifest}
 	for _, e := range c.Exports {
 		own.Exports = append(own.Exports, Export{Name: e.Name, Meaning: "is the kit's", Needed: e.Needed, Imports: e.Imports, Effects: e.Effects})
 	}

@@ -80,6 +80,7 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-validate-connect":         {StepManifest, `validate[0]: "CONNECT" is not one of CREATE, UPDATE, DELETE`},
 		"manifest-validate-twice":           {StepManifest, `validate[1]: "CREATE" is given twice`},
 		"manifest-mutate-delete":            {StepManifest, `mutate[0]: "DELETE" is not one of CREATE, UPDATE`},
+		"manifest-convert-twice":            {StepManifest, `controllers[1].webhooks.convert: "thole.dev/v1 Conformance" is converted by the controller "one" already`},
 		"manifest-convert-built-in":         {StepManifest, `convert: "v1 ConfigMap" is not a custom resource`},
 		"manifest-index-of-two-kinds":       {StepManifest, `"keys" is an index of "v1 ConfigMap" in another controller: give one of them another name`},
 		"manifest-status-owner-unknown":     {StepManifest, `statusOwner: "nobody" is not guest; leave it out where the host writes conditions`},

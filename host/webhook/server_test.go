@@ -278,9 +278,6 @@ func TestFailedReviewIsAnsweredAsTheFailurePolicySays(t *testing.T) {
 		"other object": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
 			return 0, `{"allowed":true,"object":{"apiVersion":"a.b/v1","kind":"K","metadata":{"name":"other","namespace":"ns","uid":"u"}}}`, nil
 		}, `object.metadata.name: is "other", must be "n"`},
-		"no reviews": {func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
-			return 0, "", errNoReviews
-		}, "the running revision does not have it"},
 		"does not run": {nil, "it does not run: the plugin is waiting"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -780,6 +777,30 @@ func TestObjectsOfAReviewAreConverted(t *testing.T) {
 	}
 	if s.served["p convert converted"] != 1 {
 		t.Errorf("served %v", s.served)
+	}
+}
+
+// replacedController runs another revision by the time that a call begins.
+type replacedController struct {
+	*testController
+	next *dispatch.Revision
+}
+
+func (c *replacedController) Call(ctx context.Context, v dispatch.ExportCall) (sandbox.Return, error) {
+	return (&testController{rev: c.next, review: c.review}).Call(ctx, v)
+}
+
+func TestARevisionWithoutTheExportIsNotCalled(t *testing.T) {
+	c := &replacedController{testController: newTestController(func(context.Context, dispatch.ExportCall, []byte) (abi.Code, string, error) {
+		t.Error("the guest was called")
+		return 0, "", nil
+	})}
+	next := *c.rev
+	next.Controller.Sections = []abi.Section{contract.Webhooks{Validate: []contract.Operation{contract.OperationCreate}}.Section()}
+	c.next = &next
+	s := serveTest(t, c, nil)
+	if r := s.conversion(conversion("a.b/v2", sample)); r.Result.Status != "Failure" || !strings.Contains(r.Result.Message, "the running revision does not have it: remove the webhook, or build the plugin with the export convert") {
+		t.Errorf("response %+v", r)
 	}
 }
 

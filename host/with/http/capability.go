@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -64,6 +63,12 @@ func (p *plugin) part() runner.PluginPart {
 	}
 }
 
+// sending is what is kept for a revision that sends requests.
+type sending struct {
+	client *egress.Client
+	hosts  map[string][]contract.Host // that its controllers name, by their names
+}
+
 // prepare makes the client of a revision. What earlier ones have left of the limits is kept.
 func (p *plugin) prepare(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
 	settings, _ := rev.Policy.Sections[contract.Name].(*Settings)
@@ -75,9 +80,15 @@ func (p *plugin) prepare(_ context.Context, rev *runner.Revision) (use runner.Us
 		secrets, err = egress.NewSecretReader(p.Cluster, rev.Policy.Account(), "thole/"+p.Version+" plugin/"+p.name)
 	}
 	return func(log func(hclog.Logger) hclog.Logger) any {
+		hosts := map[string][]contract.Host{}
+		for _, c := range rev.Manifest.Controllers {
+			if of := contract.HostsOf(&c); len(of) > 0 {
+				hosts[c.Name] = of
+			}
+		}
 		replaced := p.client
 		p.client = nil
-		if slices.ContainsFunc(rev.Manifest.Controllers, func(c abi.Controller) bool { return len(contract.HostsOf(&c)) > 0 }) {
+		if len(hosts) > 0 {
 			p.client = egress.New(egress.Config{
 				Plugin:    p.name,
 				Entries:   settings.Hosts,
@@ -91,7 +102,7 @@ func (p *plugin) prepare(_ context.Context, rev *runner.Revision) (use runner.Us
 			})
 		}
 		replaced.Close()
-		return p.client
+		return sending{p.client, hosts}
 	}, err
 }
 
@@ -101,8 +112,9 @@ func (p *plugin) send(ctx context.Context, call *dispatch.ImportCall) (reply []b
 	if err != nil {
 		return call.Invalid(err)
 	}
-	client, _ := call.Kept.(*egress.Client)
-	if client == nil {
+	kept, _ := call.Kept.(sending)
+	hosts := kept.hosts[call.Revision.Controller.Name]
+	if hosts == nil {
 		call.Warn("denied: HTTP of the controller names no host")
 		return nil, abi.CodeDenied
 	}
@@ -111,7 +123,7 @@ func (p *plugin) send(ctx context.Context, call *dispatch.ImportCall) (reply []b
 		return nil, code
 	}
 	defer end()
-	answer, err := client.Do(ctx, contract.HostsOf(&call.Revision.Controller), message, min(call.MaxReply, contract.MaxAnswer), call.MayGoOn, func(e events.RequestEnded) {
+	answer, err := kept.client.Do(ctx, hosts, message, min(call.MaxReply, contract.MaxAnswer), call.MayGoOn, func(e events.RequestEnded) {
 		e.Run = call.Run
 		p.Events.Observe(e)
 	})

@@ -238,6 +238,28 @@ func TestClientIsThatOfTheRevision(t *testing.T) {
 	connection(-1)
 }
 
+// A controller sends requests to the hosts that it names itself, not to those of another one of the plugin.
+func TestTheHostsAreThoseOfTheController(t *testing.T) {
+	s := newSender(t, func(http.ResponseWriter, *http.Request) {})
+	section := func(name string, hosts ...contract.Host) abi.Controller {
+		return abi.Controller{Name: name, Sections: []abi.Section{{Name: contract.Name, Value: contract.Encode(hosts)}}}
+	}
+	all := []abi.Controller{section("c", every), section("other", contract.Host{Host: "other.example.com"}), {Name: "none"}}
+	use, err := s.part.Prepare(t.Context(), &runner.Revision{
+		Revision: events.Revision{Plugin: "p", Number: 1}, Policy: s.policy(), Manifest: &abi.Manifest{Name: "p", Controllers: all},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &revision{s: s, kept: use(func(l hclog.Logger) hclog.Logger { return l }), begin: func(context.Context) (func(), int64) { return func() {}, 0 }, mayGoOn: func() error { return nil }}
+	for i, want := range []int64{0, abi.CodeDenied, abi.CodeDenied} {
+		r.controller = all[i]
+		if _, code := r.call(&contract.Call{URL: s.url}); code != want {
+			t.Errorf("%s: code %d, want %d", all[i].Name, code, want)
+		}
+	}
+}
+
 // The limits are those of the plugin: a revision that sends no requests must not bring a new burst.
 func TestLimitsOutliveARevisionWithoutHTTP(t *testing.T) {
 	s := newSender(t, func(http.ResponseWriter, *http.Request) {})
@@ -245,7 +267,7 @@ func TestLimitsOutliveARevisionWithoutHTTP(t *testing.T) {
 	of := policy.Sections[contract.Name].(*Settings)
 	of.Requests, of.RequestsPerSecond = 1, 0.01
 	s.start(policy, every).get()
-	if between := s.start(policy); between.kept.(*egress.Client) != nil {
+	if between := s.start(policy); between.kept.(sending).client != nil {
 		t.Error("a revision without hosts has a client")
 	}
 	reply, code := s.start(policy, every).call(&contract.Call{URL: s.url, Timeout: 1000})

@@ -9,7 +9,7 @@ import (
 
 // Entry allows requests to a host.
 type Entry struct {
-	// Host is a name or an address, with a port unless it is that of the scheme, such as
+	// Host is a name or an address, with a port unless that is the default of the scheme, such as
 	// api.example.com or 192.0.2.1:8443. '*.example.com' stands for all names below
 	// example.com, and '*' for all hosts.
 	Host string `json:"host"`

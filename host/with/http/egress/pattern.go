@@ -16,7 +16,7 @@ type pattern struct {
 	port  uint16     // 0: that of the scheme
 }
 
-var errPattern = errors.New("must be a host in lower case with a port unless it is that of the scheme, such as api.example.com or 192.0.2.1:8443, or '*.example.com', or '*' for all")
+var errPattern = errors.New("must be a host in lower case with a port unless that is the default of the scheme, such as api.example.com or 192.0.2.1:8443, or '*.example.com', or '*' for all")
 
 // parsePattern parses the host of an entry or a manifest. The error states what is wrong.
 func parsePattern(text string) (p pattern, err error) {

@@ -29,7 +29,7 @@ func (t target) host() string {
 	return t.addr.String()
 }
 
-// authority returns the target as in a URL: with a port unless it is that of the scheme.
+// authority returns the target as in a URL: with a port unless that is the default of the scheme.
 func (t target) authority() string {
 	host := t.host()
 	if t.name == "" && t.addr.Is6() {
