@@ -38,7 +38,6 @@ func (c Controller) check() error {
 		message.CheckEach("indexes", c.Indexes, c.checkIndex),
 		message.CheckDistinct("indexes", "name", c.Indexes, func(x Index) string { return x.Name }),
 		c.checkMetadataOnly(),
-		c.checkChanges(),
 		c.checkChildren(),
 		c.checkPrune(),
 		rawjson.Within("retry", c.Retry.check()),
@@ -58,19 +57,6 @@ func CheckPath(field, path, example string) error {
 	}
 	_, err := fieldpath.ParsePath(path)
 	return cmp.Or(message.CheckLength(field, len(path), MaxFieldPath), rawjson.Within(field, err))
-}
-
-func (c Controller) checkChanges() error {
-	switch c.Changes {
-	case "", ChangesMemory:
-		return nil
-	case ChangesAnnotation:
-		if c.For.Sensitive() {
-			return rawjson.NewError("changes", rawjson.Quote(string(c.Changes))+" would copy the content of "+c.For.Kind.String()+" into its annotations: use memory")
-		}
-		return nil
-	}
-	return rawjson.NewError("changes", rawjson.Quote(string(c.Changes))+" is not one of memory, annotation")
 }
 
 // Bounds of [Retry.Factor], in percent.

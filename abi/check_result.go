@@ -19,7 +19,6 @@ func (out *Result) check(intents int) error {
 		out.checkOutcome(),
 		out.checkIntents(intents),
 		message.CheckLength("memo", len(out.Memo), MaxMemo),
-		message.CheckLength("progress", len(out.Progress), MaxProgress),
 		message.CheckEach("conditions", out.Conditions, Condition.check),
 		message.CheckEach("apply", out.Apply, Apply.check),
 		message.CheckEach("release", out.Release, Ref.check),

@@ -4,7 +4,7 @@ import "testing"
 
 func TestTheOwnerOfTheStatusWritesItsConditions(t *testing.T) {
 	const conditions = `{"status":{"replicas":1,"conditions":[],"observedGeneration":3}}`
-	guest := func(text []byte) (*Result, error) { return DecodeResultFor(StatusOwnerGuest, MaxIntents, text) }
+	guest := func(text []byte) (*Result, error) { return DecodeResultFor(StatusOwnerGuest, MaxIntents, nil, text) }
 	if _, err := guest([]byte(conditions)); err != nil {
 		t.Errorf("the guest's: %v", err)
 	}

@@ -309,10 +309,8 @@ func TestErrorAboutGiantValueIsShort(t *testing.T) {
 }
 
 func TestAFieldOfAResultMayNeedTheManifest(t *testing.T) {
-	progress, prune := Result{Progress: []byte("1")}, Result{Prune: true}
-	expectError(t, "progress", progress.CheckFor(&Controller{Prune: true}), "progress: needs changes of the controller in the manifest")
-	expectError(t, "prune", prune.CheckFor(&Controller{Changes: ChangesMemory}), "prune: needs prune of the controller in the manifest")
-	both := Result{Progress: []byte("1"), Prune: true}
-	expectError(t, "both", both.CheckFor(&Controller{Changes: ChangesMemory, Prune: true}), "")
-	expectError(t, "neither", (&Result{}).CheckFor(&Controller{}), "")
+	prune := Result{Prune: true}
+	expectError(t, "prune", prune.CheckFor(&Controller{}), "prune: needs prune of the controller in the manifest")
+	expectError(t, "with it", prune.CheckFor(&Controller{Prune: true}), "")
+	expectError(t, "without", (&Result{}).CheckFor(&Controller{}), "")
 }

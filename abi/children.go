@@ -151,10 +151,7 @@ func (c Controller) checkPrune() error {
 
 // CheckFor returns an error if the result has a field that the manifest of the controller must allow, and does not.
 func (out *Result) CheckFor(c *Controller) error {
-	switch {
-	case out.Progress != nil && c.Changes == "":
-		return rawjson.NewError("progress", "needs changes of the controller in the manifest")
-	case out.Prune && !c.Prune:
+	if out.Prune && !c.Prune {
 		return rawjson.NewError("prune", "needs prune of the controller in the manifest")
 	}
 	return nil

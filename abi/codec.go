@@ -61,21 +61,20 @@ func EncodeResult(out *Result) []byte { return message.Encode(512, out.fields) }
 
 // DecodeResult decodes what reconcile wrote, checks it against the limits of
 // this package and truncates messages that are too long. Every error is a
-// [*rawjson.Error] and of class abi. Memo and Progress do not alias data, because they
-// outlive the run. Empty data is an empty result: a guest that fails need not
-// write one.
-func DecodeResult(data []byte) (*Result, error) { return DecodeResultFor("", MaxIntents, data) }
+// [*rawjson.Error] and of class abi. Memo does not alias data, because it outlives the run. Empty data is an empty result: a guest that
+// fails need not write one.
+func DecodeResult(data []byte) (*Result, error) { return DecodeResultFor("", MaxIntents, nil, data) }
 
-// DecodeResultFor is [DecodeResult] for a controller whose status has this owner, and with another
-// limit than [MaxIntents].
-func DecodeResultFor(owner StatusOwner, intents int, data []byte) (*Result, error) {
+// DecodeResultFor is [DecodeResult] for a controller whose status has this owner, with another limit than [MaxIntents],
+// and with sections.
+func DecodeResultFor(owner StatusOwner, intents int, sections SectionCheck, data []byte) (*Result, error) {
 	out := &Result{}
 	if len(data) == 0 {
 		return out, nil
 	}
-	err := message.DecodeStrict(data, func(f *message.Fields) { out.fieldsWithin(f, intents) })
-	out.Memo, out.Progress = bytes.Clone(out.Memo), bytes.Clone(out.Progress)
-	return message.Checked(out, err, func() error { return cmp.Or(out.check(intents), out.checkStatus(owner)) })
+	err := message.DecodeStrict(data, func(f *message.Fields) { out.fieldsWithin(f, intents, sections.has) })
+	out.Memo = bytes.Clone(out.Memo)
+	return message.Checked(out, err, func() error { return cmp.Or(out.check(intents), out.checkStatus(owner), out.checkSections(sections)) })
 }
 
 // EncodeGetCall returns the message of the capability get.
@@ -121,7 +120,6 @@ func (c *Controller) fields(f *message.Fields) {
 	f.Bool("whileDeleting", &c.WhileDeleting)
 	f.Text("statusOwner", (*string)(&c.StatusOwner))
 	f.Text("applied", (*string)(&c.Applied))
-	f.Text("changes", (*string)(&c.Changes))
 	f.Bool("gone", &c.Gone)
 	f.Bool("prune", &c.Prune)
 	f.Duration("interval", &c.Interval)
@@ -203,18 +201,11 @@ func (q *Request) fieldsBeforeObject(f *message.Fields) {
 	f.Count("attempt", &q.Attempt)
 	message.Pointer(f, "previous", &q.Previous, (*Previous).fields)
 	f.Raws("signals", math.MaxInt, &q.Signals)
-	message.Pointer(f, "change", &q.Change, (*Change).fields)
 	f.Raw("memo", &q.Memo)
 	f.Time("now", &q.Now)
 	f.Seed("seed", &q.Seed)
 	f.Raw("config", &q.Config)
 	f.Sections(&q.Sections)
-}
-
-func (c *Change) fields(f *message.Fields) {
-	f.Required("type", (*string)(&c.Type))
-	f.Raw("old", &c.Old)
-	f.Raw("progress", &c.Progress)
 }
 
 func (p *Previous) fields(f *message.Fields) {
@@ -261,10 +252,10 @@ func (c *ListCall) fields(f *message.Fields) {
 	f.Text("ownedBy", (*string)(&c.OwnedBy))
 }
 
-func (out *Result) fields(f *message.Fields) { out.fieldsWithin(f, MaxIntents) }
+func (out *Result) fields(f *message.Fields) { out.fieldsWithin(f, MaxIntents, nil) }
 
-// fieldsWithin is fields with the most entries of each list of intents, which are read.
-func (out *Result) fieldsWithin(f *message.Fields, intents int) {
+// fieldsWithin is fields with the most entries of each list of intents, and the sections, which are read.
+func (out *Result) fieldsWithin(f *message.Fields, intents int, section func(name string) bool) {
 	f.Text("result", (*string)(&out.Result))
 	f.Duration("requeueAfter", &out.RequeueAfter)
 	f.RawObject("status", &out.Status)
@@ -277,8 +268,8 @@ func (out *Result) fieldsWithin(f *message.Fields, intents int) {
 	message.Objects(f, "events", intents, &out.Events, (*Event).fields)
 	message.Objects(f, "groups", MaxIntents, &out.Groups, (*Group).fields)
 	f.Raw("memo", &out.Memo)
-	f.Raw("progress", &out.Progress)
 	message.Pointer(f, "error", &out.Error, (*Failure).Fields)
+	f.SectionsOf(section, &out.Sections)
 }
 
 // fields lists what a result may have of a condition.

@@ -115,7 +115,6 @@ const (
 	MaxGroupFailures    = 32 << 10 // bytes of the failures of groups in previous of a request
 	MaxConditions       = 64       // of a result, and of each list of types in a manifest
 	MaxMemo             = 4 << 10
-	MaxProgress         = 4 << 10
 	MaxSignals          = 16      // of one call for one object; four times as many wait for it
 	MaxSignal           = 4 << 10 // of one of them
 	MaxName             = 1 << 10 // of an object's name, namespace and uid; more than Kubernetes allows
@@ -170,13 +169,12 @@ func AppliedBy(plugin, controller string) string {
 func ReservedLabel(name string) bool { return name == LabelManagedBy || name == LabelAppliedBy }
 
 // ReservedAnnotation reports whether a plugin cannot set an annotation: the host's own
-// records of applies and of handled states, whichever plugin's, and the one by which people
+// records of applies and the states of capabilities, whichever plugin's, and the one by which people
 // suspend an object.
 func ReservedAnnotation(name string) bool {
 	domain, rest, _ := strings.Cut(name, "/")
-	applied := rest == "applied" || strings.HasPrefix(rest, "applied-")
-	return applied && (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) ||
-		HandledAnnotation(name) || name == "reconcile.thole.dev/suspend"
+	return isApplied(rest) && (domain == "thole.dev" || strings.HasSuffix(domain, ".thole.dev")) ||
+		StateAnnotation(name) || name == "reconcile.thole.dev/suspend"
 }
 
 // ReservedFinalizer reports whether a plugin cannot create an object with a finalizer: it is one
@@ -184,11 +182,4 @@ func ReservedAnnotation(name string) bool {
 func ReservedFinalizer(name string) bool {
 	domain, _, _ := strings.Cut(name, "/")
 	return strings.HasSuffix(domain, ".thole.dev")
-}
-
-// HandledAnnotation reports whether an annotation has the handled state of a controller with
-// [ChangesAnnotation]: handled.<plugin>.thole.dev/<controller>.
-func HandledAnnotation(name string) bool {
-	domain, _, _ := strings.Cut(name, "/")
-	return strings.HasPrefix(domain, "handled.") && strings.HasSuffix(domain, ".thole.dev")
 }

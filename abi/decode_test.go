@@ -31,10 +31,9 @@ func TestNullFieldEqualsAbsentField(t *testing.T) {
 			`{"name":"a","controllers":[{"name":"b","for":{"apiVersion":"v1","kind":"K"},"conditions":{"%":null}}]}`, decoder(DecodeManifest),
 		},
 		{"request", "controller object deleting gone reasons attempt previous signals change memo now seed config", `{"%":null}`, decoder(DecodeRequest)},
-		{"change", "type old progress", `{"change":{"%":null}}`, decoder(DecodeRequest)},
 		{"previous", "class failures", `{"previous":{"%":null}}`, decoder(DecodeRequest)},
 		{"failure", "verb ref class reason message", `{"previous":{"failures":[{"%":null}]}}`, decoder(DecodeRequest)},
-		{"result", "result requeueAfter status conditions patch apply delete events memo progress error", `{"%":null}`, decoder(DecodeResult)},
+		{"result", "result requeueAfter status conditions patch apply delete events memo error", `{"%":null}`, decoder(DecodeResult)},
 		{"condition", "status reason message", `{"conditions":[{"type":"A","%":null}]}`, decoder(DecodeResult)},
 		{"apply", "adopt", `{"apply":[{"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"x"}},"%":null}]}`, decoder(DecodeResult)},
 		{"ref", "namespace uid", `{"delete":[{"apiVersion":"v1","kind":"K","name":"x","%":null}]}`, decoder(DecodeResult)},
@@ -160,7 +159,7 @@ func TestLongMessagesAreTruncated(t *testing.T) {
 	long := strings.Repeat("é", 40<<10)
 	out := fullResult()
 	out.Error.Message, out.Conditions[0].Message, out.Events[0].Message = "x"+long, long, "x"+long
-	got, err := DecodeResult(EncodeResult(out))
+	got, err := decodeResultWithSections(EncodeResult(out))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +177,16 @@ func TestLongMessagesAreTruncated(t *testing.T) {
 	}
 }
 
-// TestMemoDoesNotAliasResult: memo and progress outlive the run, the text of the result
-// does not.
+// TestMemoDoesNotAliasResult: the memo outlives the run, the text of the result does not.
 func TestMemoDoesNotAliasResult(t *testing.T) {
-	text := []byte(`{"memo":"abc","progress":"def"}`)
+	text := []byte(`{"memo":"abc"}`)
 	out, err := DecodeResult(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clear(text)
-	if string(out.Memo) != `"abc"` || string(out.Progress) != `"def"` {
-		t.Errorf("the memo is %q, the progress %q", out.Memo, out.Progress)
+	if string(out.Memo) != `"abc"` {
+		t.Errorf("the memo is %q", out.Memo)
 	}
 }
 

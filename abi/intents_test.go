@@ -30,7 +30,7 @@ func TestIntentsAreLimitedTogether(t *testing.T) {
 			"another error":  {list("apply", 1, `{}`), false},
 			"of other lists": {list("conditions", MaxConditions+1, `{"type":"A"}`), false},
 		} {
-			out, err := DecodeResultFor("", limit, []byte("{"+c.text+"}"))
+			out, err := DecodeResultFor("", limit, nil, []byte("{"+c.text+"}"))
 			if many := TooManyIntents(err, limit); many != c.many || name == "as many" && (err != nil || out.Intents() != limit) {
 				t.Errorf("%s with a limit of %d: %v", name, limit, err)
 			}
@@ -45,7 +45,7 @@ func TestEntriesBeyondTheLimitTakeNoMemory(t *testing.T) {
 	for _, limit := range []int{10, 1000} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := DecodeResultFor("", limit, text)
+		_, err := DecodeResultFor("", limit, nil, text)
 		runtime.ReadMemStats(&after)
 		if !TooManyIntents(err, limit) {
 			t.Fatal(err)

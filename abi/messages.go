@@ -30,7 +30,6 @@ type Controller struct {
 	WhileDeleting bool        // run also while the object is being deleted, without a finalizer
 	StatusOwner   StatusOwner // who writes conditions and observedGeneration
 	Applied       Applied     // where it is kept what was applied to objects in Owns
-	Changes       Changes     // where the last handled state of an object is kept, for [Request.Change]; "" for nowhere
 	Gone          bool        // run once more for an object that is gone without a cleanup
 	Prune         bool        // results may have [Result.Prune]: what it creates in Owns is labelled [LabelAppliedBy]
 	Interval      int64       // ms until the next run after a success without requeueAfter; 0 waits for a change
@@ -115,15 +114,6 @@ const (
 	// WatchByField stands for a field of the primary with the name of an object in the
 	// same namespace, or with its namespace, a slash and its name.
 	WatchByField WatchBy = "field"
-)
-
-// Changes is where the host keeps what the last run that ended well was given of an
-// object.
-type Changes string
-
-const (
-	ChangesMemory     Changes = "memory"     // of the host: lost when that restarts or another replica takes over
-	ChangesAnnotation Changes = "annotation" // of the object, without its status
 )
 
 // Retry is the backoff of a controller and how often it tries. The zero value of
@@ -248,32 +238,11 @@ type Request struct {
 	Attempt    int       // runs that ended in retry or in a failure since the last end that was no failure, or reset
 	Previous   *Previous // how the last run ended; nil if it succeeded
 	Signals    [][]byte  // JSON: of capabilities, since the last run that ended well
-	Change     *Change   // since the last run that ended well; nil unless the controller asks for changes
 	Memo       []byte    // JSON: the memo of the last result for this object; nil after a restart of the host
 	Now        time.Time // UTC: the time that every clock of the guest starts from
 	Seed       [32]byte  // random, different for each run; not suitable for secrets
 	Config     []byte    // JSON: the administrator's configuration of the plugin; nil if there is none
 }
-
-// Change is how an object differs from what the last run that ended well was given. It
-// is best effort: whatever it lacks is in the object.
-type Change struct {
-	Type     ChangeType
-	Old      []byte // JSON: what that run was given; nil if there was none, or the host does not have it
-	Progress []byte // JSON: what the runs since then have stored, see [Result.Progress]
-}
-
-// ChangeType is why a run sees an object.
-type ChangeType string
-
-const (
-	ChangeCreated       ChangeType = "created"        // no run has ended well for it
-	ChangeUpdated       ChangeType = "updated"        // it differs in more than its status
-	ChangeStatusUpdated ChangeType = "status-updated" // it differs in its status
-	ChangeDeleted       ChangeType = "deleted"        // it is being deleted, or is gone
-	ChangeResumed       ChangeType = "resumed"        // the first run of this host or revision; it may differ
-	ChangeResynced      ChangeType = "resynced"       // it does not differ
-)
 
 // Reason is a cause of a run.
 type Reason string
@@ -390,8 +359,8 @@ type Result struct {
 	Events       []Event
 	Groups       []Group // what a failure of a group of intents leads to
 	Memo         []byte  // JSON of up to MaxMemo bytes, part of this object's next request; nil drops the memo
-	Progress     []byte  // JSON of up to MaxProgress bytes, kept until a run ends well
 	Error        *Failure
+	Sections     []Section `json:"-"` // of capabilities, by distinct names; members beside the others
 }
 
 // Outcome is the abstract result of a run that returned without an error

@@ -23,7 +23,6 @@ func fullManifest() *Manifest {
 			Writes:      []Kind{{"v1", "ConfigMap"}},
 			Indexes:     []Index{{Name: "by-type", Kind: Kind{"v1", "Secret"}, Field: "type"}, {Name: "by-host", Kind: Kind{"example.com/v1", "Site"}, Field: "spec.host"}},
 			Finalizer:   true,
-			Changes:     ChangesAnnotation,
 			Gone:        true,
 			Prune:       true,
 			Interval:    600_000,
@@ -77,7 +76,6 @@ func fullRequest() *Request {
 		},
 		Sections: []Section{{Name: "example", Value: []byte(`{"rank":1}`)}},
 		Signals:  [][]byte{[]byte(`{"reachable":false}`), []byte(`7`)},
-		Change:   &Change{Type: ChangeDeleted, Old: []byte(`{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop"}}`), Progress: []byte(`["dns"]`)},
 		Memo:     []byte(`{"etag":"a1"}`),
 		Now:      time.Date(2026, 11, 20, 12, 0, 0, 123456789, time.UTC),
 		Seed:     [32]byte{0: 1, 31: 255},
@@ -119,7 +117,7 @@ func fullResult() *Result {
 		Prune:  true,
 		Groups: []Group{{Name: "services", Condition: "Available"}},
 		Events: []Event{{Type: EventWarning, Reason: "Slow", Message: "the rollout takes long", Group: "services"}},
-		Memo:   []byte(`[1]`), Progress: []byte(`["dns"]`),
+		Memo:   []byte(`[1]`), Sections: []Section{{Name: "example", Value: []byte(`{"a":1}`)}},
 		Error: &Failure{Reason: "NoQuota", Message: "the quota is used up", After: 60_000, Terminal: true},
 	}
 }

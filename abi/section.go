@@ -8,7 +8,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// MaxSections is how many sections a controller may have. A guest takes as many of a request.
+// MaxSections is how many sections a controller or a result may have. A guest takes as many of a request.
 const MaxSections = message.MaxSections
 
 // Section is the part of a capability in a message: a member whose name is that of the capability. What
@@ -20,6 +20,9 @@ func (c *Controller) Section(name string) []byte { return sectionOf(c.Sections, 
 
 // Section returns the value of a section, nil if the request has none of that name.
 func (q *Request) Section(name string) []byte { return sectionOf(q.Sections, name) }
+
+// Section returns the value of a section, nil if the result has none of that name.
+func (out *Result) Section(name string) []byte { return sectionOf(out.Sections, name) }
 
 func sectionOf(all []Section, name string) []byte {
 	for i := range all { // no closure: hosts call it for each event
@@ -46,6 +49,23 @@ func (m *Manifest) CheckSections(capabilities map[string]func(c *Controller, sec
 		}
 		return nil
 	})
+}
+
+// SectionCheck returns by which function a capability checks its section in a result, nil if no capability of that name
+// has one.
+type SectionCheck func(name string) func(section []byte) error
+
+// has reports whether a result may have a section of that name.
+func (check SectionCheck) has(name string) bool { return check != nil && check(name) != nil }
+
+// checkSections returns the first error of a section.
+func (out *Result) checkSections(check SectionCheck) error {
+	for _, s := range out.Sections {
+		if err := check(s.Name)(s.Value); err != nil {
+			return rawjson.Within(s.Name, err)
+		}
+	}
+	return nil
 }
 
 // controllerFields returns the names of the fields of a controller.

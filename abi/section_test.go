@@ -88,3 +88,40 @@ func TestASectionBelongsToACapability(t *testing.T) {
 		}
 	}
 }
+
+func TestAMemberOfAResultThatIsNoFieldIsTheSectionOfACapability(t *testing.T) {
+	checkOf := func(name string) func([]byte) error {
+		if name != "every" {
+			return nil
+		}
+		return func(section []byte) error {
+			if string(section) == "3" {
+				return nil
+			}
+			return rawjson.NewError("b", "must be 3")
+		}
+	}
+	for text, want := range map[string]string{
+		`{"memo":1,"every":3,"result":"empty"}`: "",
+		`{"every":3,"memo":1}`:                  "",
+		`{"every":null}`:                        "",
+		`{"every":4}`:                           "every.b: must be 3",
+		`{"every":3,"evry":3}`:                  `unknown field "evry"`,
+		`{"evry":null}`:                         `unknown field "evry"`,
+		`{"aply":[]}`:                           `unknown field "aply", did you mean "apply"?`,
+		`{"every":3,"every":3}`:                 "every: field given twice",
+		`{"every":{"a":}}`:                      "every",
+		`{"error":{"every":3}}`:                 `error: unknown field "every"`,
+	} {
+		out, err := DecodeResultFor("", MaxIntents, checkOf, []byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if err == nil && string(out.Section("every")) == "3" != strings.Contains(text, "3") {
+			t.Errorf("%s: %+v", text, out)
+		}
+	}
+	if out, err := DecodeResult([]byte(`{"every":3}`)); err == nil {
+		t.Errorf("without capabilities: %+v", out)
+	}
+}

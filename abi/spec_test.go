@@ -33,7 +33,6 @@ var described = map[string]reflect.Type{
 	"Followed kind": reflect.TypeFor[Followed](),
 	"Watch":         reflect.TypeFor[Watch](),
 	"Retry":         reflect.TypeFor[Retry](),
-	"Change":        reflect.TypeFor[Change](),
 	"Conditions":    reflect.TypeFor[Conditions](),
 	"Summary":       reflect.TypeFor[Summary](),
 	"Request":       reflect.TypeFor[Request](),

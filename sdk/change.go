@@ -6,23 +6,28 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/timers"
 )
 
-// This file has the changes and timers of a request: SPEC.md, "Changes", and abi/timers/SPEC.md.
+// This file has the changes and timers of a request: abi/changes/SPEC.md and abi/timers/SPEC.md.
 
 // Changes is where the host keeps what the last run that ended well was given of an object.
-type Changes = abi.Changes
+//
+//	type Changes string
+//
+//	func (m Changes) Encode() []byte // returns the section of a controller with this mode
+type Changes = changes.Mode
 
 // The values of [Changes].
 const (
 	// ChangesMemory keeps it in the host. After a restart or a fail-over the first run of
 	// an object is [Resumed], without the old state.
-	ChangesMemory Changes = abi.ChangesMemory
+	ChangesMemory Changes = changes.Memory
 	// ChangesAnnotation keeps it in an annotation of the object, without the status. It
 	// costs one write for each change that was handled, and is refused for Secrets and
 	// other sensitive kinds.
-	ChangesAnnotation Changes = abi.ChangesAnnotation
+	ChangesAnnotation Changes = changes.Annotation
 )
 
 // Change is how an object differs from what the last run was given that ended well. It is
@@ -33,20 +38,22 @@ const (
 //		Old      []byte // JSON: what that run was given; nil if there was none, or the host does not have it
 //		Progress []byte // JSON: what the runs since then have stored
 //	}
-type Change = abi.Change
+//
+//	func (c *Change) Encode() []byte // returns the section of a request
+type Change = changes.Change
 
 // ChangeType is the type of a [Change].
-type ChangeType = abi.ChangeType
+type ChangeType = changes.Type
 
 // The values of [ChangeType]. The first one that applies counts: Deleted, Created, Resumed,
 // Updated, StatusUpdated, Resynced.
 const (
-	Created       ChangeType = abi.ChangeCreated       // no run has ended well for the object
-	Updated       ChangeType = abi.ChangeUpdated       // it differs in more than its status
-	StatusUpdated ChangeType = abi.ChangeStatusUpdated // it differs in its status; with ChangesMemory only
-	Deleted       ChangeType = abi.ChangeDeleted       // it is being deleted, or is gone
-	Resumed       ChangeType = abi.ChangeResumed       // the first run of this host or revision; it may differ
-	Resynced      ChangeType = abi.ChangeResynced      // it does not differ
+	Created       ChangeType = changes.Created       // no run has ended well for the object
+	Updated       ChangeType = changes.Updated       // it differs in more than its status
+	StatusUpdated ChangeType = changes.StatusUpdated // it differs in its status; with ChangesMemory only
+	Deleted       ChangeType = changes.Deleted       // it is being deleted, or is gone
+	Resumed       ChangeType = changes.Resumed       // the first run of this host or revision; it may differ
+	Resynced      ChangeType = changes.Resynced      // it does not differ
 )
 
 // Old returns what the last run that ended well was given, nil if there is none or the host
@@ -65,10 +72,10 @@ func (r *Request[Spec, Status]) Old() (*Object[Spec, Status], error) {
 // Progress reads what the runs since the last one that ended well have stored by
 // [Run.SetProgress]. ok is false if there is nothing.
 func (r *Run) Progress(into Value) (ok bool, err error) {
-	if r.result.Progress == nil {
+	if r.progress == nil {
 		return false, nil
 	}
-	return true, decode(r.result.Progress, into)
+	return true, decode(r.progress, into)
 }
 
 // SetProgress stores a value for the next runs of this object, of at most 4 KiB as JSON,
@@ -76,19 +83,27 @@ func (r *Run) Progress(into Value) (ok bool, err error) {
 // can survive a restart of the host. nil removes it.
 func (r *Run) SetProgress(v Value) {
 	if v == nil {
-		r.result.Progress = nil
+		r.progress = nil
 		return
 	}
 	if progress, ok := r.encodeBounded(v, "InvalidProgress", "progress"); ok {
-		r.result.Progress = progress
+		r.progress = progress
 	}
 }
 
-func progressOf(c *Change) []byte {
-	if c == nil {
+// readChange reads what the request has of changes.
+func (r *Run) readChange(q *abi.Request) {
+	if r.Change, _ = changes.DecodeChange(q.Section(changes.Name)); r.Change != nil { // the host has written it
+		r.progress = r.Change.Progress
+	}
+}
+
+// changed returns the sections of the result.
+func (r *Run) changed() []abi.Section {
+	if r.progress == nil {
 		return nil
 	}
-	return c.Progress
+	return []abi.Section{{Name: changes.Name, Value: (&changes.Result{Progress: r.progress}).Encode()}}
 }
 
 // Timer is a schedule of each object of a controller.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/abi/http"
@@ -217,6 +218,9 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 	if c.CloudEvents {
 		manifest.Sections = append(manifest.Sections, abi.Section{Name: cloudevents.Name, Value: []byte("true")})
 	}
+	if c.Changes != "" {
+		manifest.Sections = append(manifest.Sections, abi.Section{Name: changes.Name, Value: c.Changes.Encode()})
+	}
 	if len(c.Timers) > 0 {
 		manifest.Sections = append(manifest.Sections, timersOf(c.Timers))
 	}
@@ -269,7 +273,7 @@ func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
 		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
-		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Changes: c.Changes, Gone: c.Gone != nil, Prune: c.Prune,
+		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Gone: c.Gone != nil, Prune: c.Prune,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,
 	}

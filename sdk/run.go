@@ -46,7 +46,7 @@ type Run struct {
 	// [Controller].
 	Gone bool
 	// Change is how the object differs from what the last run was given that ended well. It
-	// is nil unless the controller has Changes or Gone.
+	// is nil unless the controller has Changes.
 	Change *Change
 	// Timers are the names of the controller's timers that are due.
 	Timers []string
@@ -63,12 +63,14 @@ type Run struct {
 	// Log writes to the host's log.
 	Log Log
 
-	host    guest.Host
-	object  []byte // JSON of the primary
-	status  []byte // its status, nil if there is none
-	config  []byte
-	result  abi.Result
-	invalid error // of the first intent or value that could not be encoded
+	host   guest.Host
+	object []byte // JSON of the primary
+	status []byte // its status, nil if there is none
+	config []byte
+	result abi.Result
+	// progress is what the result has of it: that of the request, unless the run sets another.
+	progress []byte
+	invalid  error // of the first intent or value that could not be encoded
 
 	uniqueNames uint64 // how many UniqueName has returned
 }
@@ -101,12 +103,14 @@ type (
 
 // newRun returns the run for a request. Its result keeps the memo unless the run sets another.
 func newRun(h guest.Host, q *abi.Request) *Run {
-	return &Run{
+	r := &Run{
 		Now: q.Now, Attempt: q.Attempt, Previous: q.Previous, Reasons: q.Reasons, Seed: q.Seed,
-		Gone: q.Gone, Change: q.Change, Timers: dueTimers(q), Signals: q.Signals,
+		Gone: q.Gone, Timers: dueTimers(q), Signals: q.Signals,
 		Log: Log{h}, host: h, object: q.Object, config: q.Config,
-		result: abi.Result{Memo: q.Memo, Progress: progressOf(q.Change)},
+		result: abi.Result{Memo: q.Memo},
 	}
+	r.readChange(q)
+	return r
 }
 
 // Object returns the JSON of the whole primary. It must not be modified.
@@ -151,8 +155,7 @@ func (r *Run) SetMemo(v Value) {
 	}
 }
 
-// encodeBounded returns v as JSON of at most 4 KiB, which is [abi.MaxMemo] and
-// [abi.MaxProgress].
+// encodeBounded returns v as JSON of at most 4 KiB: the most of a memo and of a progress.
 func (r *Run) encodeBounded(v any, reason, what string) (data []byte, ok bool) {
 	data, err := encode(v)
 	if err == nil && len(data) > abi.MaxMemo {
@@ -298,8 +301,9 @@ func (r *Run) fail(reason, what string, err error) {
 func (r *Run) end(action Action, err error) (abi.Code, *abi.Result) {
 	if r.invalid != nil {
 		code, failure := failureOf(r.invalid)
-		return code, &abi.Result{Memo: r.result.Memo, Progress: r.result.Progress, Error: failure}
+		return code, &abi.Result{Memo: r.result.Memo, Error: failure, Sections: r.changed()}
 	}
+	r.result.Sections = r.changed()
 	if err == nil {
 		action.write(&r.result)
 		return abi.CodeOK, &r.result

@@ -20,6 +20,20 @@ func (f *Fields) Sections(all *[]Section) {
 		f.rest = all
 		return
 	}
+	f.writeSections(all)
+}
+
+// SectionsOf is [Fields.Sections] for those whose names are known: other members are unknown fields.
+func (f *Fields) SectionsOf(known func(name string) bool, all *[]Section) {
+	switch {
+	case f.r == nil:
+		f.writeSections(all)
+	case known != nil && f.member != "" && f.member != noMember && known(f.member):
+		f.rest = all
+	}
+}
+
+func (f *Fields) writeSections(all *[]Section) {
 	for _, s := range *all {
 		if f.Writes(s.Name, true) {
 			f.w.Raw(s.Value)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
@@ -184,7 +185,9 @@ type Capability struct {
 	// CheckManifest returns what is wrong with the sections of all controllers together, once they were checked. It
 	// may be nil.
 	CheckManifest func(m *abi.Manifest) error
-	Exports       []Export // that it calls
+	// CheckResult returns what is wrong with the section of a result; nil: no result has one.
+	CheckResult func(section []byte) error
+	Exports     []Export // that it calls
 	// Import is what it answers as [Import] does; "" for none. A message of more than MaxMessage bytes is
 	// [abi.CodeInvalid].
 	Import     string
@@ -211,6 +214,10 @@ func Capabilities() []Capability {
 		asked.Exports = append(asked.Exports, Export{Name: export, Needed: webhooks.NeededFor(export), Imports: webhooks.Imports(export)})
 	}
 	return []Capability{
+		{Name: changes.Name, Check: changes.Check, CheckResult: func(section []byte) error {
+			_, err := changes.DecodeResult(section)
+			return err
+		}},
 		{Name: scans.Name, Check: scans.Check, Exports: []Export{{Name: scans.Export}}},
 		{Name: daemon.Name, Check: daemon.Check, Exports: []Export{{Name: daemon.Export, Effects: true}}},
 		{Name: http.Name, Check: http.Check, Import: http.Import, MaxMessage: http.MaxMessage},

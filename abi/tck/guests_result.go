@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 )
 
 // This file has guests that return 0 with results that a host must refuse: not
@@ -65,8 +66,8 @@ func resultCases() []Case {
 		invalid("release-nameless", "that releases an object without a name", with("release", `[{"apiVersion":"v1","kind":"ConfigMap"}]`)),
 		invalid("release-object", "that releases an object, and not a reference to one", with("release", "["+child+"]")),
 		invalid("intents-many", "with one intent too many", with("apply", "["+strings.TrimSuffix(strings.Repeat(child+",", abi.MaxIntents+1), ",")+"]")),
-		invalid("patch-of-handled", "that forges what the host has handled of the object", with("patch", `{"metadata":{"annotations":{"handled.other.thole.dev/main":""}}}`)),
-		invalid("progress-large", "with a progress that is too long", with("progress", `"`+strings.Repeat("p", abi.MaxProgress)+`"`)),
+		invalid("patch-of-handled", "that forges what the host has handled of the object", with("patch", `{"metadata":{"annotations":{"main.other.thole.dev/handled":""}}}`)),
+		invalid("progress-large", "with a progress that is too long", with("changes", `{"progress":"`+strings.Repeat("p", changes.MaxProgress)+`"}`)),
 		invalid("memo-large", "with a memo that is too long", with("memo", `"`+strings.Repeat("m", abi.MaxMemo)+`"`)),
 	}
 }

@@ -239,9 +239,19 @@ func (c Case) decode(output []byte) (err error) {
 	case c.Review != "":
 		err = c.decodeReview(output)
 	default:
-		_, err = abi.DecodeResultFor(c.StatusOwner, abi.MaxIntents, output)
+		_, err = abi.DecodeResultFor(c.StatusOwner, abi.MaxIntents, resultCheck, output)
 	}
 	return err
+}
+
+// resultCheck returns how a capability checks its section of a result, nil if it has none.
+func resultCheck(name string) func(section []byte) error {
+	for _, c := range Capabilities() {
+		if c.Name == name {
+			return c.CheckResult
+		}
+	}
+	return nil
 }
 
 // decodeReview decodes the result of a review or conversion, and checks it against the request

@@ -30,8 +30,8 @@ func (n Needs) Any() bool { return n.Entries != nil || len(n.Sections) > 0 || n.
 
 // Lacks returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
 func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
-	asked := rights.Asked{Manifest: m, Resources: resources, ForNoObject: func(c *abi.Controller) bool {
-		return slices.ContainsFunc(sections, func(s Section) bool { return s.ForNoObject != nil && s.ForNoObject(c) })
+	asked := rights.Asked{Manifest: m, Resources: resources, Uses: func(c *abi.Controller) rights.Use {
+		return UsesOf(c, sections)
 	}}
 	if p.Allow.Missing(asked) {
 		n.Entries = p.Allow.CompletedFor(asked)

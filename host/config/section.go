@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,8 +23,8 @@ import (
 // Section declares the fields of a capability, and what policies have to allow for it.
 type Section struct {
 	Name string // of the fields
-	// ForNoObject reports whether the guest is called for no object of a controller. It may be nil.
-	ForNoObject func(c *abi.Controller) bool
+	// Uses returns what the capability does with the primaries of a controller. It may be nil: nothing.
+	Uses func(c *abi.Controller) rights.Use
 	// Missing returns what the field of a policy has to have for a manifest. has is what it has, and without the
 	// field, for which written is false, what New returns, which must be set; it must not be changed. Missing may be
 	// nil.
@@ -37,6 +38,17 @@ type Section struct {
 	// Allow is a value of the type that the field in allow has for each plugin, see [Allow.SectionOf]. It is nil if
 	// there is no field.
 	Allow AllowSection
+}
+
+// UsesOf returns what capabilities do with the primaries of a controller.
+func UsesOf(c *abi.Controller, sections []Section) (all rights.Use) {
+	for _, s := range sections {
+		if s.Uses != nil {
+			use := s.Uses(c)
+			all.ForNoObject, all.Patches = all.ForNoObject || use.ForNoObject, cmp.Or(all.Patches, use.Patches)
+		}
+	}
+	return all
 }
 
 // MissingSection is what the field of a capability in a policy has to have for a manifest.

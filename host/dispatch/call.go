@@ -38,7 +38,7 @@ func (r *run) decode(returned sandbox.Return) {
 	}
 	limit := cmp.Or(r.revision.MaxIntents, abi.MaxIntents)
 	var err error
-	if r.result, err = abi.DecodeResultFor(r.revision.Controller.StatusOwner, limit, returned.Output); err != nil {
+	if r.result, err = abi.DecodeResultFor(r.revision.Controller.StatusOwner, limit, r.sectionCheck, returned.Output); err != nil {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Reason: "InvalidResult", Message: "the result of the plugin cannot be decoded: " + err.Error() + "; correct the plugin, or build it with the SDK of the host's version"}
 	}
 	if r.result != nil && returned.Code != abi.CodeOK {
@@ -59,16 +59,23 @@ func tooManyIntents(limit int) string {
 	return text
 }
 
+// sections are what capabilities add to the request.
+func (r *run) sections() []abi.Section {
+	if r.begun == nil {
+		return nil
+	}
+	return r.begun.Sections
+}
+
 // request is the request of the guest.
 func (r *run) request() *abi.Request {
 	return &abi.Request{
 		Controller: r.c.Name,
-		Object:     r.revision.given(r.given),
+		Object:     r.given.Given(),
 		Deleting:   r.cleanup || r.gone == nil && r.given.Deleting(),
 		Gone:       r.gone != nil,
-		Change:     r.change(),
 		Reasons:    r.reasons(),
-		Sections:   r.sections,
+		Sections:   r.sections(),
 		Signals:    r.takeSignals(),
 		Attempt:    r.state.tries.Attempt,
 		Previous:   r.state.previous,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 )
@@ -212,7 +213,7 @@ func (r *run) health() runHealth {
 // effectHealth is the health of a run whose effects failed: what the API server
 // refuses because of its content is a mistake of the plugin.
 func (r *run) effectHealth() runHealth {
-	if slices.ContainsFunc(r.failures, func(f abi.EffectFailure) bool { return slices.Contains(refusedForContent, f.Reason) }) {
+	if slices.ContainsFunc(r.failures, effect.RefusesContent) {
 		return retried
 	}
 	return unknown

@@ -198,7 +198,7 @@ type Controller struct {
 
 	resized chan struct{} // capacity 1: workers has changed
 
-	handling   handlingMemo
+	states     comparedStates
 	unanswered unanswered
 	slowUntil  atomic.Int64 // Unix nanoseconds until which no run asks what the account may do
 
@@ -208,12 +208,9 @@ type Controller struct {
 	// created has the objects whose creation the informer has shown, before their first run.
 	// cleanedUp has those that are about to go after their cleanup, in their order: one may be
 	// cleaned up before the informer shows that the last one of its name went. Both are by the
-	// hash of the uid. created is empty unless the controller asks for changes.
+	// hash of the uid.
 	created   map[object.Key]object.Hash
 	cleanedUp map[object.Key][]object.Hash
-	// hookStates has the states of capabilities for the objects that have run, by the index of their hooks:
-	// only keys with a state that is not nil.
-	hookStates map[object.Key][]any
 	// objectTurns are the turns of objects, by their keys in the queue.
 	objectTurns map[object.Key]*objectTurn
 	// turns are those of the running revision, by their keys. turnRound is how often they have begun anew: with

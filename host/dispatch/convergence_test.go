@@ -227,7 +227,7 @@ type plan struct {
 	seed      uint64
 	as        bool // an account
 	finalizer bool
-	changes   bool // the controller asks for them, and for objects that are gone
+	ledger    bool // the controller has it, and asks for objects that are gone
 	gapless   bool
 	steps     []step
 }
@@ -303,8 +303,8 @@ func (p plan) run() []string {
 	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{
 		Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: p.finalizer,
 	}})
-	if p.changes {
-		w.askForChanges()
+	if p.ledger {
+		w.keepLedger()
 	}
 	if p.as {
 		w.c.Revision().Access = worldAccess{w}

@@ -10,6 +10,9 @@ import (
 
 // This file ends runs: what the next one has to know is recorded, and the key goes back to the queue.
 
+// endedWell reports whether the run has led to what it was for.
+func (r *run) endedWell() bool { return r.result != nil && r.decision.EndedWell() }
+
 // end records what the next run needs, and hands the key back to the queue.
 func (r *run) end() {
 	r.endReads()
@@ -19,7 +22,6 @@ func (r *run) end() {
 	if r.decision.KeepMemo {
 		s.memo = r.result.Memo
 	}
-	r.endChanges()
 	r.endSignals()
 	s.previous = nil
 	if r.decision.Class != abi.ClassNone {
@@ -36,7 +38,7 @@ func (r *run) end() {
 		}
 	}
 	if r.decision.Event == nil {
-		r.decision.Event = r.annotationEvent()
+		r.decision.Event = r.event
 	}
 	if loop.slowed > 0 {
 		r.c.Metrics.Looped()

@@ -72,6 +72,3 @@ func (g *guestCall) logFailed(export string, err error) {
 	}
 	g.logger().Warn(export+" failed", "error", g.fault.Message, "stack", g.guestFault.Stack, "printed", g.printed())
 }
-
-// Given returns an object as guests are given it.
-func (rev *Revision) Given(o *object.Object) []byte { return rev.given(o) }

@@ -23,7 +23,6 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
-	"github.com/thole-dev/thole/host/outcome/handled"
 	"github.com/thole-dev/thole/host/queue"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -75,7 +74,7 @@ type fixture struct {
 	shown     func(object.Key) (*object.Object, bool) // by the informer; nil: what is stored
 	annotated func()                                  // is called when an annotation is refused
 	failed    func(verb string)                       // is called when a write fails
-	refuses   func(annotation string) *effect.Failure // a write with the annotation of the handled state
+	refuses   func(annotation string) *effect.Failure // a write with the annotation of a capability
 	released  func()                                  // is called once, when fields are released
 	seconds   float64                                 // that the last run took
 	meanwhile func()                                  // is called once, after the primary was read and before its run begins
@@ -505,9 +504,12 @@ func (e testEffects) Annotate(_ context.Context, t effect.Target, name, value st
 	return e.write(abi.VerbPatch, t.Object, string(w.Bytes())), nil
 }
 
-// refusal returns why a patch is refused that has the annotation of the handled state.
+// knownAnnotation is that of a capability.
+const knownAnnotation = "c.p.thole.dev/known"
+
+// refusal returns why a patch is refused that has the annotation of a capability.
 func (e testEffects) refusal(patch []byte) *effect.Failure {
-	value, ok := rawjson.Lookup(patch, "metadata", "annotations", handled.Annotation("p", "c"))
+	value, ok := rawjson.Lookup(patch, "metadata", "annotations", knownAnnotation)
 	if !ok || e.refuses == nil {
 		return nil
 	}

@@ -205,20 +205,20 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 	call := c.newCall(item.revision, item.Key, g.Object)
 	c.mu.Lock()
 	var r, resumed *run
+	var wait time.Duration
 	if item.revision == c.revision.Load() && slices.Contains(c.goneObjects.byKey[item.Key], g) {
-		r, resumed = c.beginState(item, call, g.state)
-		r.gone, r.cleanup = g, g.held
+		r, resumed, wait = c.beginState(item, call, g.state, g)
 	}
 	c.mu.Unlock()
 	switch {
+	case wait > 0:
+		c.postpone(item.Item, wait)
+		return nil
 	case r == nil:
 		c.Queue.PutBack(item.Item)
 		return nil
 	case resumed != nil:
 		return resumed.resume(g.Object, item.Reasons)
-	}
-	if ch := g.state.changes; ch != nil && ch.kept != nil && g.MetadataOnly == item.revision.Controller.For.MetadataOnly {
-		r.old = ch.kept.of(g.Object)
 	}
 	r.beginReads(ctx, unread)
 	return r

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -17,7 +18,7 @@ import (
 
 // newGone is a fixture whose controller asks for objects that are gone.
 func newGone(t *testing.T, finalizer bool) *fixture {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newLedger(t)
 	rev := f.c.revision.Load()
 	rev.Controller.Gone, rev.Controller.Finalizer = true, finalizer
 	return f
@@ -52,7 +53,7 @@ func TestARunComesForAnObjectThatIsGone(t *testing.T) {
 	if !f.isGone() || f.given() != string(last.Raw) || f.request.Deleting {
 		t.Fatalf("the request is %+v", f.request)
 	}
-	f.expectChange(abi.ChangeDeleted, handled)
+	f.expectEntry("deleted", handled)
 	if slices.ContainsFunc(f.log, func(what string) bool { return strings.HasPrefix(what, "status") || what == "finalizer" }) {
 		t.Errorf("it is written to: %q", f.log)
 	}
@@ -66,7 +67,7 @@ func TestARunComesForAnObjectThatIsGone(t *testing.T) {
 }
 
 func TestWithoutGoneNoRunComes(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newLedger(t)
 	f.put(aWidget)
 	f.remove()
 	if f.run(); f.request != nil {
@@ -79,14 +80,14 @@ func TestARunForAnObjectThatIsGoneIsRepeatedUntilItEnds(t *testing.T) {
 	f.put(aWidget)
 	f.run()
 	f.remove()
-	f.ends(abi.CodeRetry, abi.Result{Memo: []byte(`1`), Progress: []byte(`2`)})
+	f.ends(abi.CodeRetry, abi.Result{Memo: []byte(`1`), Sections: progress(`2`)})
 	f.run()
 	if next := f.done[len(f.done)-1]; next.Kind != outcome.Backoff {
 		t.Errorf("after a failure: %+v", next)
 	}
 	f.reconcile = panics
 	f.run()
-	if !f.isGone() || f.request.Attempt != 1 || string(f.request.Memo) != "1" || string(f.request.Change.Progress) != "2" {
+	if !f.isGone() || f.request.Attempt != 1 || string(f.request.Memo) != "1" || string(entryOf(f.request).Progress) != "2" {
 		t.Errorf("the second request: %+v", f.request)
 	}
 	f.ends(abi.CodeStalled, abi.Result{})
@@ -153,8 +154,8 @@ func TestAnObjectThatIsCreatedAgainRunsAfterTheOneThatIsGone(t *testing.T) {
 		t.Errorf("the second one is not due: %q", f.log)
 	}
 	f.run()
-	if uid, _ := rawjson.Lookup(f.request.Object, "metadata", "uid"); f.isGone() || string(uid) != `"u2"` || f.request.Change.Type != abi.ChangeStatusUpdated {
-		t.Errorf("the second run is for %s, gone: %t, %s", uid, f.isGone(), f.request.Change.Type)
+	if uid, _ := rawjson.Lookup(f.request.Object, "metadata", "uid"); f.isGone() || string(uid) != `"u2"` || entryOf(f.request).Type != "changed" {
+		t.Errorf("the second run is for %s, gone: %t, %s", uid, f.isGone(), entryOf(f.request).Type)
 	}
 }
 
@@ -271,7 +272,7 @@ func TestNothingButMetadataIsGivenOfAnObjectThatIsGone(t *testing.T) {
 	if _, ok := rawjson.Lookup(f.request.Object, "spec"); !f.isGone() || ok {
 		t.Errorf("the request is for %s", f.given())
 	}
-	f.expectChange(abi.ChangeDeleted, handled)
+	f.expectEntry("deleted", handled)
 }
 
 // Such as one whose finalizer somebody removes during its cleanup, or that leaves the selector.
@@ -367,15 +368,15 @@ func TestWhatARunLeavesIsThatOfTheObjectThatWentDuringIt(t *testing.T) {
 	f.edit(`{"spec":{"x":2}}`)
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 		f.remove()
-		return sandbox.Return{Code: abi.CodeRetry, Output: abi.EncodeResult(&abi.Result{Memo: []byte(`1`), Progress: []byte(`2`)})}, nil
+		return sandbox.Return{Code: abi.CodeRetry, Output: abi.EncodeResult(&abi.Result{Memo: []byte(`1`), Sections: progress(`2`)})}, nil
 	}
 	f.run()
 	f.reconcile = succeed
 	f.run()
-	if !f.isGone() || f.request.Attempt != 1 || string(f.request.Change.Progress) != "2" || string(f.request.Memo) != "1" {
+	if !f.isGone() || f.request.Attempt != 1 || string(entryOf(f.request).Progress) != "2" || string(f.request.Memo) != "1" {
 		t.Errorf("the request is %+v", f.request)
 	}
-	f.expectChange(abi.ChangeDeleted, handled)
+	f.expectEntry("deleted", handled)
 }
 
 // Else it does not see what the run has made, and leaves it.
@@ -410,5 +411,49 @@ func TestCleanupsOfOneNameAreTold(t *testing.T) {
 	}
 	if f.run(); f.request != nil || len(f.c.cleanedUp) > 0 {
 		t.Errorf("%+v, left: %v", f.request, f.c.cleanedUp)
+	}
+}
+
+func TestPostponedEffectsOfAnObjectThatHasGoneAreDropped(t *testing.T) {
+	f := newGone(t, false)
+	f.put(aWidget)
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+	f.fail["apply"] = &effect.Failure{Later: time.Nanosecond}
+	f.run()
+	f.c.keys[testKey].notBefore = time.Time{}
+	delete(f.fail, "apply")
+	f.remove()
+	f.request = nil
+	if f.run(); !f.isGone() || f.c.parkedBytes != 0 {
+		t.Errorf("%+v, %d bytes are parked", f.request, f.c.parkedBytes)
+	}
+}
+
+func TestARunForAnObjectThatIsGoneWaitsAsOthersDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin func(*fixture)
+		calls int
+	}{
+		"informers are late":  {func(f *fixture) { f.full = true }, 0},
+		"a swap as it begins": {func(f *fixture) { f.meanwhile = func() { f.swap(func(*Revision) {}) } }, 0},
+		"writes are postponed": {func(f *fixture) {
+			f.c.goneObjects.byKey[testKey][0].state.carried = &carried{notBefore: time.Now().Add(time.Hour)}
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newGone(t, false)
+			f.put(aWidget)
+			f.remove()
+			calls := 0
+			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
+				calls++
+				return returns(&abi.Result{Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+			}
+			c.begin(f)
+			f.log = nil
+			if f.run(); calls != c.calls || slices.Contains(f.log, "apply") || len(f.c.goneObjects.byKey) != 1 {
+				t.Errorf("%d calls, %q", calls, f.log)
+			}
+		})
 	}
 }

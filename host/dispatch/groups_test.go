@@ -19,13 +19,13 @@ import (
 func newGrouped(t *testing.T, groups ...string) *fixture {
 	f := newFixture(t)
 	f.groups = map[string]*effect.Failure{}
+	f.c.Hooks = []Hooks{ledger()}
 	f.put(aWidget)
 	f.swap(func(r *Revision) {
-		r.Controller.Changes = abi.ChangesMemory
 		r.Controller.Conditions = abi.Conditions{Owned: []string{"PodsFailed"}, NegativePolarity: []string{"PodsFailed"}}
 	})
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-		result := &abi.Result{Status: []byte(`{"n":1}`), Memo: []byte(`"m"`), Progress: []byte(`"p"`), Groups: []abi.Group{{Name: "pods", Condition: "PodsFailed"}}}
+		result := &abi.Result{Status: []byte(`{"n":1}`), Memo: []byte(`"m"`), Sections: progress(`"p"`), Groups: []abi.Group{{Name: "pods", Condition: "PodsFailed"}}}
 		for i, g := range groups {
 			result.Apply = append(result.Apply, abi.Apply{Object: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g%d"}}`, i), Group: g})
 		}
@@ -84,23 +84,18 @@ func TestAGroupThatFailsKeepsTheFinalizer(t *testing.T) {
 	}
 }
 
-func TestARunWithAGroupThatFailsHasNotHandledItsChange(t *testing.T) {
-	for _, mode := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
-		t.Run(string(mode), func(t *testing.T) {
-			f := newGrouped(t, "pods")
-			f.swap(func(r *Revision) { r.Controller.Changes = mode })
-			f.groups["pods"] = refusal(abi.ClassRetry, "Forbidden")
-			f.run()
-			clear(f.groups)
-			f.run()
-			if c := f.request.Change; c.Type != abi.ChangeResumed && c.Type != abi.ChangeCreated || c.Progress != nil {
-				t.Errorf("the change after a group that failed: %+v", c)
-			}
-			f.run()
-			if c := f.request.Change; c.Type != abi.ChangeResynced {
-				t.Errorf("the change after a run that ended well: %+v", c)
-			}
-		})
+func TestARunWithAGroupThatFailsHasNotEndedWell(t *testing.T) {
+	f := newGrouped(t, "pods")
+	f.groups["pods"] = refusal(abi.ClassRetry, "Forbidden")
+	f.run()
+	clear(f.groups)
+	f.run()
+	if e := entryOf(f.request); e.Type != "first" || string(e.Progress) != "null" {
+		t.Errorf("the entry after a group that failed: %+v", e)
+	}
+	f.run()
+	if e := entryOf(f.request); e.Type == "first" {
+		t.Errorf("the entry after a run that ended well: %+v", e)
 	}
 }
 

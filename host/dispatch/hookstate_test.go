@@ -57,7 +57,8 @@ func (f *fixture) expectAlarm(next time.Duration) {
 
 // hasState reports whether something is kept for the widget by a hook.
 func (f *fixture) hasState() bool {
-	return f.c.hookStates[testKey] != nil
+	s := f.c.keys[testKey]
+	return s != nil && s.hooks != nil
 }
 
 // pass lets time pass in the bubble.
@@ -434,7 +435,9 @@ func TestHooksWithAStateAreCalledWithTheLock(t *testing.T) {
 		}
 		var kept alarmState
 		f.c.Hooks = append(f.c.Hooks, Hooks{
+			Wait:      func(any, *BeginningRun) time.Duration { locked("Wait"); return 0 },
 			Begin:     func(state *any, _ *BeginningRun) { locked("Begin"); *state = &kept },
+			Restored:  func(any) { locked("Restored") },
 			Deadline:  func(any, *outcome.Decision, time.Time) time.Duration { locked("Deadline"); return 0 },
 			Suspended: func(any) { locked("Suspended") },
 			Requested: func(any, time.Time) { locked("Requested") },
@@ -445,11 +448,13 @@ func TestHooksWithAStateAreCalledWithTheLock(t *testing.T) {
 		f.change(`{"metadata":{"annotations":{"` + Suspend + `":"true"}}}`)
 		f.run(abi.ReasonPrimary)
 		f.swap(func(*Revision) {})
+		f.c.ChangeState(2, f.store[widget][testKey], func(any) { locked("ChangeState") })
+		f.c.Restored(nil)
 		l := &lease{leading: make(chan struct{})}
 		f.c.Lease = l
 		l.lead()
 		f.c.lead()
-		if len(called) != 6 {
+		if len(called) != 9 {
 			t.Errorf("called are %v", called)
 		}
 	})

@@ -73,7 +73,16 @@ type lastRun struct {
 	// inTerm is set if a run has begun since the replica leads, which may not have ended, and the
 	// informer has not shown since that the object is gone.
 	inTerm bool
+	seen   seen
 }
+
+// seen is what has happened to an object since the replica leads.
+type seen uint8
+
+const (
+	begun   seen = 1 << iota // a run
+	created                  // the object itself, as the informer has shown
+)
 
 // keepLast keeps how the run has ended.
 func (r *run) keepLast(e *events.RunEnded) {
@@ -87,7 +96,7 @@ func (r *run) keepLast(e *events.RunEnded) {
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	last.inTerm = r.state.last.inTerm
+	last.inTerm, last.seen = r.state.last.inTerm, r.state.last.seen
 	r.state.last, r.state.failed = last, failed
 }
 

@@ -38,7 +38,7 @@ const manyKeys = 100_000
 // nothing to write. Nothing is pending.
 func BenchmarkIdleKeys(b *testing.B) {
 	for name, asks := range map[string]abi.Controller{
-		"plain": {}, "changes": {Changes: abi.ChangesMemory},
+		"plain":                   {},
 		"a state of a capability": {Sections: section(laterAlarm("a"), laterAlarm("b"), laterAlarm("c"))},
 	} {
 		b.Run(name, func(b *testing.B) { benchmarkIdleKeys(b, asks) })
@@ -72,7 +72,7 @@ func benchmarkIdleKeys(b *testing.B, asks abi.Controller) {
 		m.queue.ShutDown()
 		m.queue, m.c.Queue = nil, nil
 		report("queue")
-		m.c.keys, m.c.hookStates = nil, nil
+		m.c.keys = nil
 		report("dispatch")
 		b.ReportMetric(float64(all-left)/manyKeys, "heap-B/key")
 		runtime.KeepAlive(m)

@@ -266,7 +266,7 @@ type objectTurnCall struct {
 // beginObjectTurn asks a turn for its call. next counts if there is none.
 func (c *Controller) beginObjectTurn(t *objectTurn, o *object.Object) (made objectTurnCall, call *TurnCall, next TurnNext) {
 	made.turn = turn{guestCall: c.newCall(t.revision, t.object, o), what: t.kind.What, decode: t.decodeSignals}
-	begun := &BeginningTurn{Object: o, Given: t.revision.given(o), Now: made.start, Seed: made.seed}
+	begun := &BeginningTurn{Object: o, Given: o.Given(), Now: made.start, Seed: made.seed}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.objectTurns[t.key] != t {

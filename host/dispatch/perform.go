@@ -3,10 +3,7 @@ package dispatch
 import (
 	"context"
 	mathrand "math/rand/v2"
-	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -76,9 +73,7 @@ func (r *run) perform(ctx context.Context) {
 			r.writeStatus(ctx)
 		}
 	}
-	if r.later == 0 {
-		r.recordHandled(ctx)
-	}
+	r.callPerformed(ctx)
 }
 
 // settle reports whether a failure was a failure of the run, which is then decided
@@ -139,7 +134,7 @@ func (r *run) writeStatus(ctx context.Context) {
 	if !r.settle(failure) {
 		return
 	}
-	refused := guestStatus && slices.Contains(refusedForContent, failure.Reason)
+	refused := guestStatus && effect.RefusesContent(failure.EffectFailure)
 	full := failure.Full && !reported
 	if !refused && !full && !(failure.Conflict && !r.decision.Uncounted) {
 		return
@@ -153,7 +148,3 @@ func (r *run) writeStatus(ctx context.Context) {
 		r.notes(second) // the decision stays that of the first
 	}
 }
-
-// refusedForContent are the reasons of the API server for refusing a request
-// that no later attempt with the same content can change.
-var refusedForContent = []string{string(metav1.StatusReasonInvalid), string(metav1.StatusReasonBadRequest), string(metav1.StatusReasonRequestEntityTooLarge)}

@@ -157,10 +157,10 @@ func (r *run) takeSignals() [][]byte {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	s := &r.state.signals
-	if r.signalsUntil = s.before; s.of != r.state.uid {
+	if r.origin.signals = s.before; s.of != r.state.uid {
 		return nil
 	}
-	r.signalsUntil += len(s.waiting)
+	r.origin.signals += len(s.waiting)
 	return slices.Clone(s.waiting)
 }
 
@@ -171,5 +171,5 @@ func (r *run) endSignals() {
 	}
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	r.c.dropSignals(r.state, r.signalsUntil)
+	r.c.dropSignals(r.state, r.origin.signals)
 }

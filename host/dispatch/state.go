@@ -22,7 +22,7 @@ type keyState struct {
 
 	*carried             // never nil during a run
 	writeLoop *writeLoop // nil: the zero value
-	changes   *changes   // nil if the controller asks for none
+	hooks     *hookState // of capabilities that keep something
 	last      lastRun
 
 	// wokenByOthers is set if something else than the key's own writes has made it
@@ -76,13 +76,13 @@ func (c *carried) isEmpty() bool {
 // prepared for the new revision, and a run of the old one must not change it. It is
 // also nil if the primary was replaced: the event of that change may have come
 // already, and would count as one that the run has seen.
-func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed *run) {
+func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed *run, wait time.Duration) {
 	call := c.newCall(item.revision, item.Key, primary)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	current, exists := c.Cache.Get(item.Key)
 	if item.revision != c.revision.Load() || !exists || !current.IsStateOf(primary) {
-		return nil, nil
+		return nil, nil, 0
 	}
 	s := c.keys[item.Key]
 	if uid := primary.Identity(); s == nil || s.uid != uid {
@@ -91,18 +91,29 @@ func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed
 			c.unpark(s)
 			moved = c.moveSignals(s, uid)
 			item.revision.Effects.Forget(s.uid)
-			c.createdAgain(item.Key, s, uid)
+			if s.last.seen&begun != 0 { // this one was created since, and its run may be faster than the event
+				c.created[item.Key] = uid
+			}
 		}
-		delete(c.hookStates, item.Key)
 		s = &keyState{uid: uid, wokenByOthers: true, carried: moved}
 		c.keys[item.Key] = s
 	}
-	return c.beginState(item, call, s)
+	return c.beginState(item, call, s, nil)
 }
 
-// beginState is the part of beginRun that does not depend on whether the primary exists.
+// beginState is the part of beginRun that does not depend on whether the primary exists. gone is that if it does not.
 // Controller.mu is held.
-func (c *Controller) beginState(item workItem, call guestCall, s *keyState) (r, resumed *run) {
+func (c *Controller) beginState(item workItem, call guestCall, s *keyState, gone *goneObject) (r, resumed *run, wait time.Duration) {
+	if c.created[item.Key] == s.uid {
+		s.last.seen |= created
+		delete(c.created, item.Key)
+	}
+	beginning := c.beginning(&call, s, gone != nil)
+	if resumes := s.carried != nil && s.parked != nil && !s.wokenByOthers; !resumes {
+		if wait = c.callWait(s, beginning); wait > 0 {
+			return nil, nil, wait
+		}
+	}
 	parked := c.unpark(s)
 	if s.carried == nil {
 		s.carried = &carried{}
@@ -113,10 +124,6 @@ func (c *Controller) beginState(item workItem, call guestCall, s *keyState) (r, 
 			c.dropAllSignals(s)
 		}
 		s.startRevision()
-	}
-	s.beginChanges(item.revision, c.created[item.Key] == s.uid)
-	if c.created[item.Key] == s.uid {
-		delete(c.created, item.Key)
 	}
 	if s.outageEnded {
 		s.tries, s.outageEnded = s.tries.WithoutBlameless(), false
@@ -129,12 +136,34 @@ func (c *Controller) beginState(item workItem, call guestCall, s *keyState) (r, 
 	}
 	timed := slices.ContainsFunc(item.Reasons, isTimed)
 	r = &run{
-		guestCall: call, item: item.Item, state: s, primary: call.given,
-		own: !s.wokenByOthers && !timed, restores: c.restores,
+		origin:    origin{item: item.Item, state: s, own: !s.wokenByOthers && !timed, restores: c.restores},
+		guestCall: call, primary: call.given,
 	}
 	r.worked, r.hold = r.start, r.addsFinalizer
+	if gone != nil {
+		r.gone, r.cleanup = gone, gone.held
+	}
+	if resumed == nil {
+		r.callBegin(beginning)
+	}
 	s.running, s.last.inTerm, s.wokenByOthers = true, true, false
-	return r, resumed
+	s.last.seen |= begun
+	return r, resumed, 0
+}
+
+// observeCreation records that the informer has shown the creation of an object. While another replica leads the
+// plugin, that may handle it.
+func (c *Controller) observeCreation(o *object.Object) {
+	if !c.lead() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.keys[o.Key()]; s != nil && s.uid == o.Identity() {
+		s.last.seen |= created // the first run was faster than the event
+	} else {
+		c.created[o.Key()] = o.Identity()
+	}
 }
 
 // isTimed reports whether a reason is that a time has come.
@@ -160,9 +189,6 @@ func (s *keyState) revisionReplaced(healthy bool, before, next *Revision) {
 	s.dropTries = s.dropTries || before.Digest != next.Digest
 	s.otherAccount = s.otherAccount || before.Account != next.Account
 	s.dropMemo = s.dropMemo || before.MemoVersion != next.MemoVersion || before.Account != next.Account
-	if s.changes != nil {
-		s.changes.replaced(before, next)
-	}
 }
 
 // startRevision drops what does not count for the revision of the next run.
@@ -217,7 +243,6 @@ func (c *Controller) forget(key object.Key) {
 	c.mu.Lock()
 	s := c.keys[key]
 	delete(c.keys, key)
-	delete(c.hookStates, key)
 	again, exists := c.Cache.Get(key)
 	if !exists { // else it is of an object that was created meanwhile
 		delete(c.created, key)

@@ -1,7 +1,7 @@
 package dispatch
 
 // This file notices that the replica leads the plugin again. Another one may have reconciled the
-// objects meanwhile, so that what is remembered of their changes does not count any more.
+// objects meanwhile, so that what capabilities remember of them does not count any more.
 
 // lead is leads, and begins the term of the replica if it leads in another one than before.
 func (c *Controller) lead() bool {
@@ -30,11 +30,17 @@ func (c *Controller) beginTerm(term <-chan struct{}) {
 	c.loseHeld()
 	c.forgetRuns()
 	for _, s := range c.keys {
-		if s.changes != nil {
-			s.changes.otherTerm = true
+		s.beginTerm()
+	}
+	for _, all := range c.goneObjects.byKey {
+		for _, g := range all {
+			g.state.beginTerm()
 		}
 	}
 }
+
+// beginTerm drops what does not count after another replica may have handled the object. Controller.mu is held.
+func (s *keyState) beginTerm() { s.last.seen, s.hooks = 0, nil }
 
 // EndTerm drops what is of no use while another replica leads the plugin.
 func (c *Controller) EndTerm() {

@@ -36,8 +36,10 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 	case initial:
 		c.add(updated.Key(), abi.ReasonResync)
 	default:
-		c.observeChange(old, updated)
-		if isHandling(old, updated) {
+		if old == nil {
+			c.observeCreation(updated)
+		}
+		if onlyStatesDiffer(old, updated) {
 			return
 		}
 		c.changed(updated.Key(), changeOf(reasonOf(old, updated), old, updated))
@@ -55,7 +57,7 @@ func (c *Controller) ObserveLost(o *object.Object) {
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that
 // control the object before or after the change.
 func (c *Controller) ObserveOwned(old, updated *object.Object) {
-	if isHandling(old, updated) {
+	if onlyStatesDiffer(old, updated) {
 		return
 	}
 	kind := c.revision.Load().Controller.For.Kind
@@ -94,7 +96,7 @@ func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, cr
 		c.wokenByOthers(key)
 		c.wake(key, wakeUp{reason: abi.ReasonRead, crowd: crowd})
 		return
-	case c.handling.of(old, updated):
+	case c.states.only(old, updated):
 		return
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
@@ -118,9 +120,7 @@ func (c *Controller) Restored(keys []object.Key) {
 	c.restores++
 	for _, s := range c.keys {
 		s.own = nil
-		if s.changes != nil { // its base may come again with another content
-			s.changes.kept = nil
-		}
+		c.callRestored(s)
 	}
 	c.mu.Unlock()
 	c.Resync(keys)

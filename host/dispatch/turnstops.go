@@ -73,7 +73,7 @@ func (c *Controller) takeTurn(t *objectTurn) (made turn, call *TurnCall) {
 // lastGiven returns the object for the last call, or what is known of one that is gone.
 func (t *objectTurn) lastGiven(o *object.Object) []byte {
 	if o != nil {
-		return t.revision.given(o)
+		return o.Given()
 	}
 	kind := t.revision.Controller.For.Kind
 	w := rawjson.NewWriter(nil)

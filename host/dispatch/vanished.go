@@ -144,8 +144,9 @@ func (r *run) endCleanup() {
 
 const (
 	// maxAwaited is how often a key waits for the event that its object is gone: about four
-	// minutes, with pauses that grow from eventPause to maxEventPause.
+	// minutes, with pauses that grow from minEventPause to maxEventPause.
 	maxAwaited    = 32
+	minEventPause = 10 * time.Millisecond
 	maxEventPause = 10 * time.Second
 )
 
@@ -169,5 +170,5 @@ func (c *Controller) awaitsDeletion(key object.Key, now *object.Object, rev *Rev
 	if s.awaited++; s.awaited > maxAwaited {
 		return 0
 	}
-	return min(eventPause<<s.awaited, maxEventPause)
+	return min(minEventPause<<s.awaited, maxEventPause)
 }

@@ -55,7 +55,7 @@ func TestACleanupRunsForAnObjectThatHasVanished(t *testing.T) {
 	last := f.remove()
 	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Status: []byte(`{"a":1}`), Patch: []byte(`{"spec":{"x":3}}`), Delete: []abi.Delete{{Ref: gadget.Ref("ns", "g")}}})
 	f.run(abi.ReasonPrimary)
-	if !f.isGone() || !f.request.Deleting || f.given() != string(last.Raw) || f.request.Change != nil {
+	if !f.isGone() || !f.request.Deleting || f.given() != string(last.Raw) {
 		t.Errorf("the request is %+v", f.request)
 	}
 	if len(f.patches) > 0 || slices.ContainsFunc(f.log, func(what string) bool { return strings.HasPrefix(what, "status") }) {
@@ -137,7 +137,7 @@ func TestWhichObjectsHaveVanished(t *testing.T) {
 			if got := f.request != nil; got != request {
 				t.Fatalf("a request comes: %t, want %t; %q", got, request, f.log)
 			}
-			if request && (!f.request.Gone || f.request.Deleting != cleanup || (f.request.Change != nil) != v.gone) {
+			if request && (!f.request.Gone || f.request.Deleting != cleanup) {
 				t.Errorf("the request is %+v, want a cleanup: %t", f.request, cleanup)
 			}
 			held := v.finalizer && !v.deleting && v.ran
@@ -434,7 +434,7 @@ func TestSignalsOfTheLastCallOfATurnAreGivenToTheCleanupOfAnObjectThatHasVanishe
 
 // A target that is gone reports its cleanup to the effects, which end it where nothing can be done.
 func TestTheEffectsKnowACleanupOfAnObjectThatIsGone(t *testing.T) {
-	r := run{guestCall: guestCall{c: &Controller{}, revision: &Revision{}, given: &object.Object{}}, gone: &goneObject{}, cleanup: true, state: &keyState{carried: &carried{}}}
+	r := run{guestCall: guestCall{c: &Controller{}, revision: &Revision{}, given: &object.Object{}}, origin: origin{gone: &goneObject{}, cleanup: true, state: &keyState{carried: &carried{}}}}
 	if target := r.target(); target != (effect.Target{Controller: &r.revision.Controller, Gone: true, Cleanup: true}) {
 		t.Errorf("%+v", target)
 	}

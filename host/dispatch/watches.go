@@ -14,7 +14,7 @@ import (
 // primaries due that belong to the object before or after the change. field is that of
 // the watch.
 func (c *Controller) ObserveWatched(w *abi.Watch, field fieldpath.Path, old, updated *object.Object) {
-	if isHandling(old, updated) {
+	if onlyStatesDiffer(old, updated) {
 		return
 	}
 	var keys []object.Key

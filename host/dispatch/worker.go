@@ -108,7 +108,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	}
 	done := c.Metrics.Started()
 	if !r.resumed {
-		r.callBegin()
+		r.callPrepare()
 		r.call(ctx)
 		r.reads.Close() // the effects may be postponed for long
 		r.pages, r.liveReads = nil, nil
@@ -131,45 +131,49 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 	done(r.decision, time.Since(r.worked).Seconds())
 }
 
-// run is one reconcile in progress.
+// run is one reconcile in progress: what it is of, the call of the guest, what that has led to, and what of it was
+// performed.
 type run struct {
+	origin
 	guestCall
-	item   queue.Item
-	worked time.Time // since when a worker has been busy with it: start, or when it was resumed
-	state  *keyState
+	hooked
+	performed
+	postponed
 
-	primary *object.Object // given, with what this run has written since
-	gone    *goneObject    // given, if it is gone; else nil
-	cleanup bool           // with gone: it has vanished, and is cleaned up
-	old     []byte         // the handled state in memory, if it is known
-	since   string         // a digest of the handled state by which the request states the change; "" in memory
-
-	tooLarge bool   // the handled state is not copied into the annotation
-	notKept  string // why the annotation is refused; "": it is not
-
+	worked   time.Time       // since when a worker has been busy with it: start, or when it was resumed
+	primary  *object.Object  // given, with what this run has written since
 	unread   bool            // the API server has not answered what must be known before the call
 	unheld   *effect.Failure // why the finalizer could not be added before an effect outside of the cluster
 	result   *abi.Result     // decoded from returned; nil with fault
 	decision outcome.Decision
+}
 
+// origin is what a run is of, and why it is.
+type origin struct {
+	item     queue.Item
+	state    *keyState
+	gone     *goneObject // given, if it is gone; else nil
+	cleanup  bool        // with gone: it has vanished, and is cleaned up
+	own      bool        // nothing but writes of the key made it due
+	restores int         // of the controller when the run began
+	signals  int         // how many signals the runs of the key were given with this one
+}
+
+// performed is what became of the effects of a run.
+type performed struct {
 	failures  []abi.EffectFailure
 	groups    []*effect.Failure // of intents of groups; also in failures
 	writes    []effect.Write
 	full      bool // a limit of bytes of the plugin has failed an effect
 	internal  bool // a write was answered with the code 500
 	overtaken bool // somebody else changed the primary, and the guest was not given that
-	own       bool // nothing but writes of the key made it due
-	restores  int  // of the controller when the run began
+}
 
+// postponed is how the effects of a run are postponed.
+type postponed struct {
 	resumed bool          // the guest was called before the run was parked
 	later   time.Duration // the effects are postponed by; 0: they are not
 	missed  []abi.Reason  // with which own changes made the key due while it was parked
-
-	hooks       []any         // states of capabilities since its begin; nil: hooks were not called
-	sections    []abi.Section // of the request
-	moreReasons []abi.Reason  // of the request, beside those of item
-
-	signalsUntil int // how many signals the runs of the key were given
 }
 
 // begin loads the object of a key and what is remembered of it. It returns nil
@@ -202,20 +206,17 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		c.postpone(item.Item, fullPause)
 		return nil
 	}
-	old, ready := c.findOld(item.revision, primary)
-	if !ready && c.awaitEvent(item.Key) {
-		c.postpone(item.Item, eventPause)
-		return nil
-	}
-	r, resumed := c.beginRun(item, primary)
+	r, resumed, wait := c.beginRun(item, primary)
 	switch {
+	case wait > 0:
+		c.postpone(item.Item, wait)
+		return nil
 	case r == nil:
 		c.Queue.PutBack(item.Item)
 		return nil
 	case resumed != nil:
 		return resumed.resume(primary, item.Reasons)
 	}
-	r.old = old
 	r.beginReads(ctx, unread)
 	return r
 }

@@ -38,7 +38,7 @@ func TestAResultIsDecodedOnce(t *testing.T) {
 	for _, handsOver := range []bool{true, false} {
 		for output, want := range map[string]string{`{"status":{"x":1}}`: "", `{"x":1}`: "InvalidResult"} {
 			f := newFixture(t)
-			r := &run{guestCall: guestCall{c: f.c, revision: f.c.Revision(), given: f.put(aWidget)}, state: &keyState{carried: &carried{}}}
+			r := &run{guestCall: guestCall{c: f.c, revision: f.c.Revision(), given: f.put(aWidget)}, origin: origin{state: &keyState{carried: &carried{}}}}
 			f.reconcile = func(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
 				ret := sandbox.Return{Code: abi.CodeOK, Output: []byte(output)}
 				if handsOver {

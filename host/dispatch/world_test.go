@@ -39,7 +39,7 @@ type world struct {
 	ahead   map[object.Key]int // the latest version that a key's runs wrote
 	pending []event
 	saw     map[object.Key]string // by the last call
-	model   *changesModel         // nil unless the controller asks for changes
+	model   *ledgerModel          // nil unless the controller has the ledger
 
 	vanished int                         // how many widgets were deleted in spite of the finalizer
 	cleaned  map[outcome.LateCleanup]int // what became of them

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
@@ -18,11 +17,11 @@ func (r *run) intents(ctx context.Context) *effect.Failure {
 			return failure
 		}
 	}
-	with := r.withHandled()
+	with := r.withPatches()
 	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), with)
-	if with != r.result && failure != nil && slices.Contains(refusedForContent, failure.Reason) {
+	if with != r.result && failure != nil && effect.RefusesContent(failure.EffectFailure) {
 		r.wrote(report, nil)
-		report, failure = r.revision.Effects.PerformIntents(ctx, r.target(), r.result) // the annotation follows
+		report, failure = r.revision.Effects.PerformIntents(ctx, r.target(), r.result) // hooks write theirs when all else is performed
 	}
 	// The plugin has not seen yet what its patch of spec or labels led to.
 	r.wrote(report, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/rights"
 )
 
-const ourAnnotation = "handled.demo.thole.dev/main"
+const ourAnnotation = "main.demo.thole.dev/handled"
 
 func TestAnnotationIsWrittenOnceAndRemoved(t *testing.T) {
 	w := newCluster(t)

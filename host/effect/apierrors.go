@@ -47,6 +47,13 @@ type Failure struct {
 	cause error
 }
 
+// RefusesContent reports whether the API server has refused a request that no later attempt with the same content can
+// change.
+func RefusesContent(f abi.EffectFailure) bool {
+	reason := metav1.StatusReason(f.Reason)
+	return reason == metav1.StatusReasonInvalid || reason == metav1.StatusReasonBadRequest || reason == metav1.StatusReasonRequestEntityTooLarge
+}
+
 func (f *Failure) Error() string { return outcome.DescribeEffect(&f.EffectFailure) }
 
 // Unwrap returns the error of the API server or of the network, nil if the

@@ -10,7 +10,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/outcome/handled"
 )
 
 // This file describes what a controller requests.
@@ -45,7 +44,7 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 		{"Watches", orDash(watchList(c.Watches))},
 		{"Writes", orDash(kindList(c.Writes))},
 		{"Finalizer", orDash(finalizer)},
-		{"Changes", orDash(changes(m, c))},
+		{"Gone", orDash(gone(c))},
 		{"Interval", interval(c.Interval)},
 		{"Timeout", bounded(milliseconds(c.Timeout), limits.Timeout.Duration)},
 		{"Concurrency", bounded(c.Concurrency, limits.Concurrency)},
@@ -58,17 +57,12 @@ func describe(m *abi.Manifest, c *abi.Controller, limits config.Limits, more []f
 	return controllerRows{c.Name, rows}
 }
 
-// changes describes where the handled state of objects is kept, and whether a run comes for
-// those that are gone.
-func changes(m *abi.Manifest, c *abi.Controller) string {
-	text := string(c.Changes)
-	if c.Changes == abi.ChangesAnnotation {
-		text += " " + handled.Annotation(m.Name, c.Name)
-	}
+// gone describes whether a run comes for objects that are gone.
+func gone(c *abi.Controller) string {
 	if c.Gone {
-		text = strings.TrimPrefix(text+"; runs for objects that are gone", "; ")
+		return "runs for objects that are gone"
 	}
-	return text
+	return ""
 }
 
 func kindList(kinds []abi.Kind) string {

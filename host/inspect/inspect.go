@@ -280,20 +280,20 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 			found := resources[kind]
 			return found.Resource, !found.guessed
 		}))
-		r.checkStart(c, resources)
+		r.checkStart(c, o.Host.Sections, resources)
 	}
 	return nil
 }
 
 // checkStart adds the kinds that the cluster does not serve, or not with the verbs that the
 // controller needs.
-func (r *Report) checkStart(c *abi.Controller, resources map[abi.Kind]resource) {
+func (r *Report) checkStart(c *abi.Controller, sections []config.Section, resources map[abi.Kind]resource) {
 	for w := range c.Follows() {
 		err := resources[w.Kind].err
 		if _, unlistable := errors.AsType[*cache.NotListableError](err); unlistable {
 			r.refuse(stepStart, err)
 		} else if err == nil {
-			r.refuse(stepStart, resources[w.Kind].Lacks(c))
+			r.refuse(stepStart, resources[w.Kind].Lacks(c, config.UsesOf(c, sections).Patches))
 		} else if !slices.Contains(r.Load.WaitsFor, w.Kind.String()) {
 			r.Load.WaitsFor, r.Load.Advice = append(r.Load.WaitsFor, w.Kind.String()), append(r.Load.Advice, strings.TrimSuffix(err.Error(), "; retrying"))
 		}

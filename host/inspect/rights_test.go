@@ -163,13 +163,6 @@ func TestEachVerbHasAUse(t *testing.T) {
 	if all := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c), nil)); strings.Contains(all, "finalizer") {
 		t.Errorf("without a finalizer: %s", all)
 	}
-	for _, changes := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
-		c.Changes = changes
-		all, patches := fmt.Sprint(rightsOf(&abi.Manifest{}, &c, guessed(c), nil)), changes == abi.ChangesAnnotation
-		if strings.Contains(all, "patch: the annotation of the handled state") != patches {
-			t.Errorf("changes: %s: %s", changes, all)
-		}
-	}
 }
 
 func TestPolicyIsThatWithWhichThePluginStarts(t *testing.T) {

@@ -48,7 +48,7 @@ func TestSizeIsFormattedInBinaryUnits(t *testing.T) {
 func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 	limits := config.Config{}.WithDefaults().Limits
 	c := &abi.Controller{
-		Name: "a", For: widget.All(), Finalizer: true, Changes: abi.ChangesAnnotation, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
+		Name: "a", For: widget.All(), Finalizer: true, Gone: true, Interval: 60_000, Timeout: 30_000, Concurrency: 2,
 		Sections: []abi.Section{{Name: "every", Value: []byte("3")}},
 		Conditions: abi.Conditions{
 			Target: "Synced", Owned: []string{"Fetched"}, Summarized: []string{"Fetched", "Stored"}, NegativePolarity: []string{"Stalled"},
@@ -67,7 +67,7 @@ func TestRequestedValuesAreShownWithTheLimitsOfTheHost(t *testing.T) {
 		"For":       "example.com/v1 Widget",
 		"Reads":     "-",
 		"Finalizer": "p.thole.dev/a",
-		"Changes":   "annotation handled.p.thole.dev/a; runs for objects that are gone",
+		"Gone":      "runs for objects that are gone",
 		"Interval":  "1m0s after a success",
 
 		"Every":       "3",

@@ -8,8 +8,8 @@ import (
 
 // Lacks returns an error for the first thing that a controller asks of a kind that it
 // follows and that the API of the kind cannot do: an API without watch often cannot write
-// either, and not every kind has a subresource for its status.
-func (r Resource) Lacks(c *abi.Controller) error {
+// either, and not every kind has a subresource for its status. patches is what else patches the primaries, "" for nothing.
+func (r Resource) Lacks(c *abi.Controller, patches string) error {
 	primary := c.For.Kind == r.Kind
 	if primary && GuestOwnsStatus(c) && !r.Status {
 		return fmt.Errorf("controller %q: StatusOwner %q cannot be used with %s, which has no subresource status: "+
@@ -25,8 +25,8 @@ func (r Resource) Lacks(c *abi.Controller) error {
 	case !primary:
 	case c.Finalizer:
 		what = "Cleanup"
-	case c.Changes == abi.ChangesAnnotation:
-		what = "Changes with an annotation"
+	case patches != "":
+		what = patches
 	case AsksForConditions(c) && !r.Status:
 		what = "Conditions"
 	}

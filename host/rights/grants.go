@@ -123,9 +123,6 @@ func (n *needer) addPrimary(r object.Resource) {
 	if c.Finalizer {
 		n.add(sent, r, "", "add and remove the finalizer", patched(""), Patch)
 	}
-	if c.Changes == abi.ChangesAnnotation {
-		n.add(sent, r, "", "the annotation of the handled state", patched(""), Patch)
-	}
 	n.add(sent, r, "", "the patch of a result", patched(""), Patch)
 	if c.For.MetadataOnly {
 		return

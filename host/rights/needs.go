@@ -31,9 +31,16 @@ type Resources func(abi.Kind) (object.Resource, bool)
 type Asked struct {
 	Manifest  *abi.Manifest
 	Resources Resources
-	// ForNoObject reports whether calls of a controller are for no object: nothing is their own namespace. nil
-	// stands for none.
-	ForNoObject func(c *abi.Controller) bool
+	// Uses returns what capabilities do with the primaries of a controller. nil stands for nothing.
+	Uses func(c *abi.Controller) Use
+}
+
+// Use is what a capability does with the primaries of a controller.
+type Use struct {
+	// ForNoObject is set if the guest is called for none of them: such calls read them in all namespaces that the
+	// controller follows, none of which is their own.
+	ForNoObject bool
+	Patches     string // what the host patches them for, such as "Cleanup" of a controller of the SDK; "" for nothing
 }
 
 // CompletedFor returns the entries, and those that a plugin needs beside them and what needs
@@ -64,8 +71,12 @@ func (a Asked) eachNeed(do func(need)) {
 	}
 	for i := range a.Manifest.Controllers {
 		c := &a.Manifest.Controllers[i]
-		all := needs(c, a.Resources)
-		if a.ForNoObject != nil && a.ForNoObject(c) {
+		var use Use
+		if a.Uses != nil {
+			use = a.Uses(c)
+		}
+		all := needs(c, use, a.Resources)
+		if use.ForNoObject {
 			all = append(all, need{kind: c.For.Kind, reads: true, namespaces: c.For.Namespaces, anyPrimary: true})
 		}
 		for _, n := range all {
@@ -76,8 +87,8 @@ func (a Asked) eachNeed(do func(need)) {
 }
 
 // needs returns what a controller needs.
-func needs(c *abi.Controller, resources Resources) (out []need) {
-	out = primaryNeeds(c, resources)
+func needs(c *abi.Controller, use Use, resources Resources) (out []need) {
+	out = primaryNeeds(c, use, resources)
 	for _, w := range c.Owns {
 		out = append(out, need{kind: w.Kind, reads: true, writes: writing, reach: withoutEntry(w.Kind)})
 	}
@@ -95,9 +106,9 @@ func needs(c *abi.Controller, resources Resources) (out []need) {
 
 // primaryNeeds returns what a controller needs of its primary: to follow it, and to write
 // what it certainly writes.
-func primaryNeeds(c *abi.Controller, resources Resources) []need {
+func primaryNeeds(c *abi.Controller, use Use, resources Resources) []need {
 	r, known := resources(c.For.Kind)
-	n := need{kind: c.For.Kind, reads: true, patches: c.Finalizer || c.Changes == abi.ChangesAnnotation, namespaces: c.For.Namespaces, primary: true}
+	n := need{kind: c.For.Kind, reads: true, patches: c.Finalizer || use.Patches != "", namespaces: c.For.Namespaces, primary: true}
 	if Custom(n.kind) {
 		n.reach = own
 	}

@@ -222,10 +222,15 @@ func TestReachInBoth(t *testing.T) {
 	})
 }
 
-// asked returns what a plugin asks for that makes calls for no object of the controllers that handle objects that
-// are gone.
+// asked returns what a plugin asks for with a capability that makes calls for no object of the controllers that handle
+// objects that are gone, and one that patches those of the controllers that prune.
 func asked(m *abi.Manifest) Asked {
-	return Asked{Manifest: m, Resources: resources, ForNoObject: func(c *abi.Controller) bool { return c.Gone }}
+	return Asked{Manifest: m, Resources: resources, Uses: func(c *abi.Controller) (use Use) {
+		if use.ForNoObject = c.Gone; c.Prune {
+			use.Patches = "a record"
+		}
+		return use
+	}}
 }
 
 var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
@@ -239,11 +244,10 @@ var drawManifest = rapid.Custom(func(t *rapid.T) *abi.Manifest {
 	for range rapid.IntRange(1, 2).Draw(t, "controllers") {
 		c := abi.Controller{
 			For: followed.Draw(t, "for"), Reads: rapid.SliceOfN(followed, 0, 2).Draw(t, "reads"), Finalizer: rapid.Bool().Draw(t, "finalizer"),
-			Changes: rapid.SampledFrom([]abi.Changes{"", abi.ChangesMemory, abi.ChangesAnnotation}).Draw(t, "changes"),
-			Owns:    abi.AllOf(rapid.SliceOfN(kind, 0, 2).Draw(t, "owns")...),
-			Writes:  rapid.SliceOfN(kind, 0, 2).Draw(t, "writes"),
+			Owns:   abi.AllOf(rapid.SliceOfN(kind, 0, 2).Draw(t, "owns")...),
+			Writes: rapid.SliceOfN(kind, 0, 2).Draw(t, "writes"),
 		}
-		c.Gone = rapid.Bool().Draw(t, "for no object") // see asked
+		c.Gone, c.Prune = rapid.Bool().Draw(t, "for no object"), rapid.Bool().Draw(t, "patches") // see asked
 		for _, w := range rapid.SliceOfN(followed, 0, 1).Draw(t, "watches") {
 			c.Watches = append(c.Watches, abi.Watch{Followed: w})
 		}

@@ -106,10 +106,14 @@ type Handle interface {
 	Revision() *dispatch.Revision
 	// Keys returns the keys of the objects that the controller reconciles, in order.
 	Keys() []object.Key
-	// Shown returns an object of them as the informer shows it: the next event has it as the old object.
+	// Shown returns an object of them as the informer shows it: the next event has it as the old object. Hooks that
+	// are called with the lock of the controller held may call it.
 	Shown(key object.Key) (*object.Object, bool)
 	// Resource is how the API server serves them.
 	Resource() object.Resource
+	// ChangeState calls f with the state that the capability keeps for an object, if it keeps one, see
+	// [dispatch.Hooks]. f must not block.
+	ChangeState(o *object.Object, f func(state any))
 	// Has reports whether there is an object of them.
 	Has(key object.Key) bool
 	// Resolve returns those that have a key of an index of them, or a value of its field, in no order: most of them
@@ -134,6 +138,11 @@ type Handle interface {
 type handle struct {
 	*controller
 	lead *election.Plugin // nil: there is one replica
+	hook int              // of the capability, an index of [dispatch.Config.Hooks]
+}
+
+func (h handle) ChangeState(o *object.Object, f func(state any)) {
+	h.Controller.ChangeState(h.hook, o, f)
 }
 
 func (h handle) Keys() []object.Key { return h.keys(every) }
@@ -216,13 +225,14 @@ func keptFor(use []Use, log func(hclog.Logger) hclog.Logger) (kept []any) {
 }
 
 // controllerParts returns what the capabilities do with a controller that starts, and their hooks, in the order of
-// the parts.
-func controllerParts(parts []PluginPart, h Handle) (all []ControllerPart, hooks []dispatch.Hooks) {
+// the parts. handleOf returns the controller for a capability.
+func controllerParts(parts []PluginPart, handleOf func(hook int) Handle) (all []ControllerPart, hooks []dispatch.Hooks) {
 	all, hooks = make([]ControllerPart, len(parts)), make([]dispatch.Hooks, len(parts))
 	for i, p := range parts {
 		if p.Controller != nil {
-			all[i] = p.Controller(h)
+			all[i] = p.Controller(handleOf(i))
 			hooks[i] = all[i].Hooks
+			hooks[i].Name = p.name
 		}
 	}
 	return all, hooks

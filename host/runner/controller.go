@@ -177,7 +177,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	id := plugin + "/" + rev.Controller.Name
 	c := &controller{id: id, metrics: r.Metrics.Controller(id, workers)}
 	var hooks []dispatch.Hooks
-	c.parts, hooks = controllerParts(p.parts, handle{c, p.lead})
+	c.parts, hooks = controllerParts(p.parts, func(hook int) Handle { return handle{c, p.lead, hook} })
 	c.Controller = dispatch.New(dispatch.Config{
 		Plugin:   plugin,
 		Name:     rev.Controller.Name,

@@ -18,6 +18,7 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/internal/explain"
@@ -129,14 +130,15 @@ func checkNamespaces(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error
 }
 
 // checkVerbs refuses what a controller asks of a kind that cannot be done.
-func checkVerbs(m *abi.Manifest, byKind map[abi.Kind]*cache.Informer) error {
+func checkVerbs(m *abi.Manifest, sections []config.Section, byKind map[abi.Kind]*cache.Informer) error {
 	served := func(kind abi.Kind) (object.Resource, bool) { return byKind[kind].Resource(), true } // of what is followed
 	for i := range m.Controllers {
 		if err := object.CheckOwned(&m.Controllers[i], served); err != nil {
 			return kindError{err}
 		}
+		patches := config.UsesOf(&m.Controllers[i], sections).Patches
 		for w := range m.Controllers[i].Follows() {
-			if err := byKind[w.Kind].Resource().Lacks(&m.Controllers[i]); err != nil {
+			if err := byKind[w.Kind].Resource().Lacks(&m.Controllers[i], patches); err != nil {
 				return kindError{err}
 			}
 		}

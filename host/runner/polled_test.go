@@ -94,12 +94,12 @@ func TestAPluginIsRefusedThatAsksForWhatAnAPIWithoutPatchCannotDo(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkVerbs(m, byKind); err != nil {
+	if err := checkVerbs(m, nil, byKind); err != nil {
 		t.Errorf("without a finalizer: %v", err)
 	}
 	m.Controllers[0].Finalizer = true
 	var refused kindError
-	if err := checkVerbs(m, byKind); !errors.As(err, &refused) || !strings.Contains(err.Error(), `controller "c": Cleanup cannot be used with poll.dev/v1 Sample`) {
+	if err := checkVerbs(m, nil, byKind); !errors.As(err, &refused) || !strings.Contains(err.Error(), `controller "c": Cleanup cannot be used with poll.dev/v1 Sample`) {
 		t.Errorf("got %v", err)
 	}
 }

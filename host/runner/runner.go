@@ -206,7 +206,7 @@ func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead *elec
 	}
 	err = checkNamespaces(rev.Manifest, byKind)
 	if err == nil {
-		err = checkVerbs(rev.Manifest, byKind)
+		err = checkVerbs(rev.Manifest, r.Sections, byKind)
 	}
 	if err == nil {
 		err = r.checkFields(ctx, rev)

@@ -167,10 +167,10 @@ func (v *review) begin(rev *dispatch.Revision, now time.Time, seed [32]byte) ([]
 		Now:        now, Seed: seed, Config: rev.Config,
 	}
 	if v.object != nil {
-		v.sent.Object = rev.Given(v.object)
+		v.sent.Object = v.object.Given()
 	}
 	if v.old != nil {
-		v.sent.Old = rev.Given(v.old)
+		v.sent.Old = v.old.Given()
 	}
 	return contract.EncodeReviewRequestParts(&v.sent), nil
 }

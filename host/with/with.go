@@ -23,9 +23,8 @@ type Capability struct {
 	Exports []Export
 	// Imports are the functions of the host that the capability answers: [dispatch.Hooks.Imports].
 	Imports []Import
-	// ForNoObject reports whether the guest is called for no object of a controller: such calls read its
-	// primaries in all namespaces that it follows.
-	ForNoObject func(c *abi.Controller) bool
+	// Uses returns what the capability does with the primaries of a controller. It may be nil: nothing.
+	Uses func(c *abi.Controller) rights.Use
 	// Policy returns a section of a policy with the defaults, and Config the one in the file of --config, see
 	// [config.Section]. Without it there is none.
 	Policy func() config.PolicySection
@@ -66,9 +65,9 @@ func (l List) Modules() (all []sandbox.Capability) {
 // Sections returns the sections that policies and the configuration may have, and what policies have to allow.
 func (l List) Sections() (all []config.Section) {
 	for _, c := range l {
-		if c.Policy != nil || c.Config != nil || c.ForNoObject != nil {
+		if c.Policy != nil || c.Config != nil || c.Uses != nil {
 			all = append(all, config.Section{
-				Name: c.Name, New: c.Policy, Config: c.Config, Allow: c.Allow, Missing: c.Missing, ForNoObject: c.ForNoObject,
+				Name: c.Name, New: c.Policy, Config: c.Config, Allow: c.Allow, Missing: c.Missing, Uses: c.Uses,
 			})
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/sdk"
 )
 
@@ -134,7 +134,7 @@ func (h *Handlers[Spec, Status]) check(base *sdk.Controller[Spec, Status]) {
 		why = "has a Reconcile, Cleanup or Gone of its own: add it as a handler"
 	case len(h.all) == 0:
 		why = "has no handlers"
-	case size > abi.MaxProgress:
+	case size > changes.MaxProgress:
 		why = "has so many handlers that their progress may exceed 4 KiB: split it, or shorten their names"
 	}
 	if why != "" {

@@ -6,8 +6,22 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/sdk"
 )
+
+// withChange edits the change of a request.
+func withChange(edit func(*sdk.Change)) func(*abi.Request) {
+	return func(q *abi.Request) {
+		for i, s := range q.Sections {
+			if s.Name == changes.Name {
+				c, _ := changes.DecodeChange(s.Value)
+				edit(c)
+				q.Sections[i].Value = c.Encode()
+			}
+		}
+	}
+}
 
 // opinionatedSite returns a test of an opinionated watcher whose site was added.
 func opinionatedSite(t *testing.T, base ...controller) *test {
@@ -286,13 +300,13 @@ func TestReconcilerIsCalledForAChangeWhileNoHostRan(t *testing.T) {
 func TestObjectWhoseOldStateIsNotKnownIsUpdatedAtTheStart(t *testing.T) {
 	x := opinionatedSite(t)
 	x.Restart()
-	x.edit = func(q *abi.Request) { q.Change.Old = nil }
+	x.edit = withChange(func(c *sdk.Change) { c.Old = nil })
 	x.run("sync A", "update ? A")
 }
 
 func TestRevisionThatKeepsTheMemosIsAStart(t *testing.T) {
 	x := opinionatedSite(t)
-	x.edit = func(q *abi.Request) { q.Change.Type = sdk.Resumed }
+	x.edit = withChange(func(c *sdk.Change) { c.Type = sdk.Resumed })
 	x.run("sync A")
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/sdk"
 )
 
@@ -86,7 +85,7 @@ func TestOldObjectThatCannotBeReadIsIgnored(t *testing.T) {
 	x.begin(x.watch())
 	x.run("add A")
 	x.title("B")
-	x.edit = func(q *abi.Request) { q.Change.Old = []byte(`{"spec":{"title":1}}`) }
+	x.edit = withChange(func(c *sdk.Change) { c.Old = []byte(`{"spec":{"title":1}}`) })
 	x.run("update ? B").ExpectReady().ExpectLog("the old object is ignored")
 }
 

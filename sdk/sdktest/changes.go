@@ -2,22 +2,23 @@ package sdktest
 
 import (
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/outcome/handled"
+	contract "github.com/thole-dev/thole/abi/changes"
+	"github.com/thole-dev/thole/host/with/changes/handled"
 	"github.com/thole-dev/thole/sdk"
 )
 
 // This file has the handled states of objects, and the runs of objects that are gone:
-// SPEC.md, "Changes" and "Objects that are gone".
+// abi/changes/SPEC.md, and abi/SPEC.md, "Objects that are gone".
 
 // changes is what a [key] has of the changes of a primary.
 type changes struct {
-	handled handled.State // with [abi.ChangesMemory], and when it is gone
+	handled handled.State // with [contract.Memory], and when it is gone
 	ended   bool          // a run has ended well since the start of the host
 	cleaned bool          // a cleanup has succeeded
 	held    bool          // it is gone by [World.Vanish], and the cleanup has not succeeded
 	gone    bool          // of the present run: it does not exist any more, or is not followed
 
-	// With [abi.ChangesAnnotation], for one that somebody edits or removes:
+	// With [contract.Annotation], for one that somebody edits or removes:
 	digest    string // of the content that the last run was given that ended well
 	unhandled bool   // it has shown that no run has ended well
 	begun     bool   // a run has ended since the start of the host
@@ -83,10 +84,10 @@ func (w *World) leave(o *object) {
 	}
 }
 
-// change returns the change of a request, nil if the controller does not ask for any.
-func (w *World) change(o *object, k *key) *abi.Change {
+// change returns what the request has of changes.
+func (w *World) change(o *object, k *key) []abi.Section {
 	w.tb.Helper()
-	if w.controller.Changes == "" && !(k.gone && w.controller.Gone) {
+	if w.changes() == "" {
 		return nil
 	}
 	state := w.handled(o, k)
@@ -95,14 +96,18 @@ func (w *World) change(o *object, k *key) *abi.Change {
 		w.tb.Fatalf("read the handled state of %s: %v", o.id, err)
 	}
 	deleting := k.gone || o.meta.Deleting()
-	return &abi.Change{Type: state.Change(o.raw, deleting, !k.ended), Old: old, Progress: state.Progress}
+	change := contract.Change{Type: state.Change(o.raw, deleting, !k.ended), Old: old, Progress: state.Progress}
+	return []abi.Section{{Name: contract.Name, Value: change.Encode()}}
 }
+
+// changes returns where the host keeps handled states, "" for nowhere.
+func (w *World) changes() contract.Mode { return contract.Of(&w.controller) }
 
 func (w *World) annotation() string { return handled.Annotation(w.plugin, w.controller.Name) }
 
 // handled returns the handled state of an object.
 func (w *World) handled(o *object, k *key) handled.State {
-	if w.controller.Changes != abi.ChangesAnnotation || k.gone {
+	if w.changes() != contract.Annotation || k.gone {
 		return k.handled
 	}
 	state := k.believed(w.annotated(o))
@@ -136,14 +141,26 @@ func (w *World) annotated(o *object) (state handled.State, valid bool) {
 // withoutHandled returns an object with the bytes that guests are given. Its metadata still
 // has the annotations.
 func (w *World) withoutHandled(o *object) *object {
-	w.tb.Helper()
-	raw, err := handled.WithoutAnnotations(o.raw, o.meta.Annotations)
-	if err != nil {
-		w.tb.Fatalf("read %s: %v", o.id, err)
-	}
 	given := *o
-	given.raw = raw
+	given.raw = abi.WithoutStates(o.raw, o.meta.Annotations)
 	return &given
+}
+
+// sectionCheck returns how a section of the result is checked, nil if no capability has it.
+func (r *Run) sectionCheck(name string) func(section []byte) error {
+	if name != contract.Name {
+		return nil
+	}
+	return func(section []byte) error { return contract.CheckResult(&r.world.controller, section) }
+}
+
+// progress returns what the result has of it.
+func (r *Run) progress() []byte {
+	section, _ := contract.DecodeResult(r.Result.Section(contract.Name)) // was checked
+	if section == nil {
+		return nil
+	}
+	return section.Progress
 }
 
 // endedWell reports whether what the run was given is the handled state from now on.
@@ -157,10 +174,10 @@ func (r *Run) next(before handled.State) handled.State {
 	switch {
 	case !r.endedWell():
 		if r.decision.Intents {
-			before.Progress = r.Result.Progress
+			before.Progress = r.progress()
 		}
 		return before
-	case r.world.controller.Changes == abi.ChangesAnnotation:
+	case r.world.changes() == contract.Annotation:
 		return r.content()
 	}
 	return handled.State{Known: true, Object: r.primary.raw, Whole: true}
@@ -200,7 +217,7 @@ func (r *Run) writeHandled() {
 // run that has ended well replaces one that was edited.
 func (r *Run) handledPatch() []byte {
 	w := r.world
-	if w.controller.Changes != abi.ChangesAnnotation || r.gone || r.decision.RemoveFinalizer {
+	if w.changes() != contract.Annotation || r.gone || r.decision.RemoveFinalizer {
 		return nil
 	}
 	before, valid := w.annotated(r.primary)
@@ -217,7 +234,7 @@ func (r *Run) handledPatch() []byte {
 
 // keepChanges stores what the host keeps in memory.
 func (r *Run) keepChanges(k *key) {
-	if r.world.controller.Changes != abi.ChangesAnnotation || r.gone {
+	if r.world.changes() != contract.Annotation || r.gone {
 		k.handled = r.next(k.handled)
 	}
 	switch {
@@ -225,7 +242,7 @@ func (r *Run) keepChanges(k *key) {
 		k.ended, k.digest = true, r.content().WithoutObject().Digest
 		k.begun, k.progress = true, nil
 	case r.decision.Intents:
-		k.begun, k.progress = true, r.Result.Progress
+		k.begun, k.progress = true, r.progress()
 	}
 }
 

@@ -6,19 +6,32 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/outcome/handled"
+	contract "github.com/thole-dev/thole/abi/changes"
+	"github.com/thole-dev/thole/host/with/changes/handled"
 	"github.com/thole-dev/thole/sdk"
 )
 
 // changing returns a world with one object, for a controller that has changes and no
 // finalizer.
-func changing(tb testing.TB, kept abi.Changes) (*World, *script) {
+func changing(tb testing.TB, kept contract.Mode) (*World, *script) {
 	tb.Helper()
 	s := newScript()
-	s.controller.Changes, s.controller.Gone, s.controller.Finalizer = kept, true, false
+	s.controller.Gone, s.controller.Finalizer = true, false
+	s.controller.Sections = []abi.Section{{Name: contract.Name, Value: kept.Encode()}}
 	w := NewWith(tb, s)
 	w.createOne()
 	return w, s
+}
+
+// change returns the change of the last request, nil if there was none.
+func (s *script) change() *contract.Change {
+	c, _ := contract.DecodeChange(s.request.Section(contract.Name))
+	return c
+}
+
+// progress returns the sections of a result with that progress.
+func progress(text string) []abi.Section {
+	return []abi.Section{{Name: contract.Name, Value: (&contract.Result{Progress: []byte(text)}).Encode()}}
 }
 
 func (w *World) createOne() {
@@ -28,7 +41,7 @@ func (w *World) createOne() {
 // both runs a test for each place where the handled state can be kept.
 func both(t *testing.T, test func(t *testing.T, w *World, s *script)) {
 	t.Helper()
-	for _, kept := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
+	for _, kept := range []contract.Mode{contract.Memory, contract.Annotation} {
 		t.Run(string(kept), func(t *testing.T) {
 			w, s := changing(t, kept)
 			test(t, w, s)
@@ -37,39 +50,39 @@ func both(t *testing.T, test func(t *testing.T, w *World, s *script)) {
 }
 
 // expectChange runs the object and expects the change of the request.
-func (s *script) expectChange(w *World, want abi.ChangeType) *abi.Change {
+func (s *script) expectChange(w *World, want contract.Type) *contract.Change {
 	w.tb.Helper()
 	w.Reconcile("ns/one")
-	if got := s.request.Change; got.Type != want {
+	if got := s.change(); got.Type != want {
 		w.tb.Errorf("the change is %+v, expected %s", got, want)
 	}
-	return s.request.Change
+	return s.change()
 }
 
 // expectRest runs the object until what the host has written to its status is handled too,
 // and expects that it does not differ then.
 func (s *script) expectRest(w *World) {
 	w.tb.Helper()
-	if w.controller.Changes == abi.ChangesMemory {
-		s.expectChange(w, abi.ChangeStatusUpdated)
+	if w.changes() == contract.Memory {
+		s.expectChange(w, contract.StatusUpdated)
 	}
-	s.expectChange(w, abi.ChangeResynced)
+	s.expectChange(w, contract.Resynced)
 }
 
-const handledThing = "handled.plug.thole.dev/ctl"
+const handledThing = "ctl.plug.thole.dev/handled"
 
 func TestRequestHasTheChangeSinceTheLastRunThatEndedWell(t *testing.T) {
 	both(t, func(t *testing.T, w *World, s *script) {
 		s.code = abi.CodeRetry
-		s.expectChange(w, abi.ChangeCreated)
+		s.expectChange(w, contract.Created)
 		s.code = abi.CodeOK
-		s.expectChange(w, abi.ChangeCreated)
+		s.expectChange(w, contract.Created)
 		s.expectRest(w)
 		w.Change(theOne, `{"spec":{"a":2}}`)
 		s.result.Result = abi.OutcomeRequeue
-		s.expectChange(w, abi.ChangeUpdated)
+		s.expectChange(w, contract.Updated)
 		s.result.Result = abi.OutcomeEmpty
-		change := s.expectChange(w, abi.ChangeUpdated)
+		change := s.expectChange(w, contract.Updated)
 		if !strings.Contains(string(change.Old), `"spec":{"a":1}`) || !strings.Contains(string(change.Old), `"uid":"uid-1"`) {
 			t.Errorf("old is %s", change.Old)
 		}
@@ -80,8 +93,8 @@ func TestRequestHasTheChangeSinceTheLastRunThatEndedWell(t *testing.T) {
 func TestControllerWithoutChangesGetsNone(t *testing.T) {
 	w, s := scripted(t)
 	w.Reconcile("ns/one")
-	if s.request.Change != nil {
-		t.Errorf("the change is %+v", s.request.Change)
+	if s.change() != nil {
+		t.Errorf("the change is %+v", s.change())
 	}
 }
 
@@ -92,11 +105,11 @@ func TestStatusIsPartOfOldInMemoryOnly(t *testing.T) {
 		w.Change(theOne, `{"status":{"b":2}}`)
 		s.result.Status = nil
 		w.Reconcile("ns/one")
-		want, inOld := abi.ChangeStatusUpdated, true
-		if w.controller.Changes == abi.ChangesAnnotation {
-			want, inOld = abi.ChangeResynced, false
+		want, inOld := contract.StatusUpdated, true
+		if w.changes() == contract.Annotation {
+			want, inOld = contract.Resynced, false
 		}
-		if c := s.request.Change; c.Type != want || strings.Contains(string(c.Old), `"b":1`) != inOld {
+		if c := s.change(); c.Type != want || strings.Contains(string(c.Old), `"b":1`) != inOld {
 			t.Errorf("the change is %s, old is %s", c.Type, c.Old)
 		}
 	})
@@ -106,9 +119,9 @@ func TestFailedEffectIsNoGoodEnd(t *testing.T) {
 	both(t, func(t *testing.T, w *World, s *script) {
 		s.wants(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`)
 		w.FailWrites(child, "Forbidden")
-		s.expectChange(w, abi.ChangeCreated)
+		s.expectChange(w, contract.Created)
 		w.FailWrites(child, "")
-		s.expectChange(w, abi.ChangeCreated)
+		s.expectChange(w, contract.Created)
 		s.expectRest(w)
 	})
 }
@@ -118,40 +131,40 @@ func TestProgressIsKeptUntilARunEndsWell(t *testing.T) {
 		expect := func(want string) {
 			t.Helper()
 			w.Reconcile("ns/one")
-			if got := string(s.request.Change.Progress); got != want {
+			if got := string(s.change().Progress); got != want {
 				t.Errorf("the progress is %s, expected %s", got, want)
 			}
 		}
-		s.code, s.result.Progress = abi.CodeRetry, []byte(`["a"]`)
+		s.code, s.result.Sections = abi.CodeRetry, progress(`["a"]`)
 		expect("")
-		s.code, s.result.Progress = abi.CodeWaiting, []byte(`["a","b"]`)
+		s.code, s.result.Sections = abi.CodeWaiting, progress(`["a","b"]`)
 		expect(`["a"]`)
 		s.err = errors.New("trap")
 		expect(`["a","b"]`)
 		s.err = nil
 		s.result.Apply = []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Child","metadata":{"name":"c"}}`)}}
-		s.result.Progress = []byte(`["c"]`)
+		s.result.Sections = progress(`["c"]`)
 		w.FailWrites(child, "Forbidden")
 		expect(`["a","b"]`)
 		w.FailWrites(child, "")
-		s.code, s.result.Progress = abi.CodeStalled, nil
+		s.code, s.result.Sections = abi.CodeStalled, nil
 		expect(`["a","b"]`)
-		s.code, s.result.Progress = abi.CodeRetry, []byte(`["d"]`)
+		s.code, s.result.Sections = abi.CodeRetry, progress(`["d"]`)
 		expect("")
-		s.code, s.result.Progress = abi.CodeOK, []byte(`["e"]`)
+		s.code, s.result.Sections = abi.CodeOK, progress(`["e"]`)
 		expect(`["d"]`)
 		expect("")
 	})
 }
 
 func TestAnnotationIsWrittenOnceForEachChange(t *testing.T) {
-	w, s := changing(t, abi.ChangesAnnotation)
-	s.code, s.result.Progress = abi.CodeRetry, []byte(`1`)
+	w, s := changing(t, contract.Annotation)
+	s.code, s.result.Sections = abi.CodeRetry, progress(`1`)
 	w.Reconcile("ns/one").ExpectWrites("status", "handled")
 	w.Reconcile("ns/one").ExpectNoWrites()
-	s.result.Progress = []byte(`2`)
+	s.result.Sections = progress(`2`)
 	w.Reconcile("ns/one").ExpectWrites("handled")
-	s.code, s.result.Progress = abi.CodeOK, nil
+	s.code, s.result.Sections = abi.CodeOK, nil
 	w.Reconcile("ns/one").ExpectWrites("status", "handled")
 	w.Reconcile("ns/one").ExpectNoWrites()
 
@@ -166,13 +179,13 @@ func TestAnnotationIsWrittenOnceForEachChange(t *testing.T) {
 }
 
 func TestAnnotationIsPartOfAPatchThatIsAlone(t *testing.T) {
-	w, s := changing(t, abi.ChangesAnnotation)
+	w, s := changing(t, contract.Annotation)
 	w.controller.Writes = nil
 	w.Settle("ns/one")
 	s.result.Patch = []byte(`{"metadata":{"labels":{"x":"1"}}}`)
 	w.Reconcile("ns/one").ExpectWrites("patch")
-	s.expectChange(w, abi.ChangeUpdated) // the label
-	s.expectChange(w, abi.ChangeResynced)
+	s.expectChange(w, contract.Updated) // the label
+	s.expectChange(w, contract.Resynced)
 
 	expect := func(n string, writes ...string) {
 		t.Helper()
@@ -183,28 +196,28 @@ func TestAnnotationIsPartOfAPatchThatIsAlone(t *testing.T) {
 	expect("2", "patch", "status") // with observedGeneration
 	s.result.Status = []byte(`{"y":1}`)
 	expect("3", "patch", "status", "handled")
-	s.result.Status, s.code, s.result.Progress = nil, abi.CodeRetry, []byte(`1`)
+	s.result.Status, s.code, s.result.Sections = nil, abi.CodeRetry, progress(`1`)
 	expect("4", "patch", "status", "handled")
 }
 
 func TestNoProgressIsWrittenWithAPatchThatFails(t *testing.T) {
-	w, s := changing(t, abi.ChangesAnnotation)
-	s.result.Patch, s.result.Progress, s.code = []byte(`{"metadata":{"labels":{"x":"1"}}}`), []byte(`1`), abi.CodeRetry
+	w, s := changing(t, contract.Annotation)
+	s.result.Patch, s.result.Sections, s.code = []byte(`{"metadata":{"labels":{"x":"1"}}}`), progress(`1`), abi.CodeRetry
 	w.FailWrites(thing, "Forbidden")
 	w.Reconcile("ns/one").ExpectWrites("status")
-	if s.expectChange(w, abi.ChangeCreated); s.request.Change.Progress != nil {
-		t.Errorf("the progress is %s", s.request.Change.Progress)
+	if s.expectChange(w, contract.Created); s.change().Progress != nil {
+		t.Errorf("the progress is %s", s.change().Progress)
 	}
 }
 
 func TestAnEditedAnnotationLeavesOldOfAChangedObjectUnknown(t *testing.T) {
 	for name, edited := range map[string]string{"edited": `"edited"`, "removed": `null`} {
 		t.Run(name, func(t *testing.T) {
-			w, s := changing(t, abi.ChangesAnnotation)
+			w, s := changing(t, contract.Annotation)
 			edit := func() { w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":`+edited+`}}}`) }
 			w.Settle("ns/one")
 			edit()
-			if c := s.expectChange(w, abi.ChangeResynced); c.Old == nil {
+			if c := s.expectChange(w, contract.Resynced); c.Old == nil {
 				t.Error("old is not told by its digest")
 			}
 			if get(t, w, theOne).Metadata.Annotations[handledThing] == strings.Trim(edited, `"`) {
@@ -212,14 +225,14 @@ func TestAnEditedAnnotationLeavesOldOfAChangedObjectUnknown(t *testing.T) {
 			}
 			edit()
 			w.Change(theOne, `{"spec":{"a":2}}`)
-			if c := s.expectChange(w, abi.ChangeUpdated); c.Old != nil {
+			if c := s.expectChange(w, contract.Updated); c.Old != nil {
 				t.Errorf("old is %s", c.Old)
 			}
 			edit()
 			w.Restart()
-			want := abi.ChangeResumed
+			want := contract.Resumed
 			if name == "removed" {
-				want = abi.ChangeCreated
+				want = contract.Created
 			}
 			s.expectChange(w, want)
 		})
@@ -227,23 +240,23 @@ func TestAnEditedAnnotationLeavesOldOfAChangedObjectUnknown(t *testing.T) {
 }
 
 func TestAnEditedAnnotationOfAnObjectThatWasNeverHandledIsNone(t *testing.T) {
-	w, s := changing(t, abi.ChangesAnnotation)
-	s.result.Progress, s.code = []byte(`1`), abi.CodeRetry
-	s.expectChange(w, abi.ChangeCreated)
+	w, s := changing(t, contract.Annotation)
+	s.result.Sections, s.code = progress(`1`), abi.CodeRetry
+	s.expectChange(w, contract.Created)
 	w.Change(theOne, `{"metadata":{"annotations":{"`+handledThing+`":"edited"}}}`)
-	if c := s.expectChange(w, abi.ChangeCreated); string(c.Progress) != `1` {
+	if c := s.expectChange(w, contract.Created); string(c.Progress) != `1` {
 		t.Errorf("the progress is %s", c.Progress)
 	}
 }
 
 func TestAnnotationOfAnotherObjectIsNone(t *testing.T) {
-	w, s := changing(t, abi.ChangesAnnotation)
+	w, s := changing(t, contract.Annotation)
 	w.Settle("ns/one")
 	copied := get(t, w, theOne).Metadata.Annotations[handledThing]
 	w.Delete(theOne)
 	w.createOne()
 	w.Change(theOne, map[string]any{"metadata": map[string]any{"annotations": map[string]string{handledThing: copied}}})
-	s.expectChange(w, abi.ChangeCreated)
+	s.expectChange(w, contract.Created)
 }
 
 func TestFirstRunAfterARestartIsResumed(t *testing.T) {
@@ -253,10 +266,10 @@ func TestFirstRunAfterARestartIsResumed(t *testing.T) {
 		w.Change(theOne, `{"spec":{"a":2}}`)
 		w.Restart()
 		s.code = abi.CodeRetry
-		s.expectChange(w, abi.ChangeResumed)
+		s.expectChange(w, contract.Resumed)
 		s.code = abi.CodeOK
-		change := s.expectChange(w, abi.ChangeResumed)
-		if inOld := strings.Contains(string(change.Old), `"spec":{"a":1}`); inOld != (w.controller.Changes == abi.ChangesAnnotation) {
+		change := s.expectChange(w, contract.Resumed)
+		if inOld := strings.Contains(string(change.Old), `"spec":{"a":1}`); inOld != (w.changes() == contract.Annotation) {
 			t.Errorf("old is %s", change.Old)
 		}
 		s.expectRest(w)
@@ -276,12 +289,12 @@ func TestRestartDropsWhatAHostHasInMemory(t *testing.T) {
 
 func TestProgressInTheAnnotationSurvivesARestart(t *testing.T) {
 	both(t, func(t *testing.T, w *World, s *script) {
-		s.code, s.result.Progress = abi.CodeRetry, []byte(`1`)
+		s.code, s.result.Sections = abi.CodeRetry, progress(`1`)
 		w.Reconcile("ns/one")
 		w.Restart()
 		w.Reconcile("ns/one")
-		if kept := s.request.Change.Progress != nil; kept != (w.controller.Changes == abi.ChangesAnnotation) {
-			t.Errorf("the progress is %s", s.request.Change.Progress)
+		if kept := s.change().Progress != nil; kept != (w.changes() == contract.Annotation) {
+			t.Errorf("the progress is %s", s.change().Progress)
 		}
 	})
 }
@@ -291,27 +304,27 @@ func TestObjectWithoutACleanupHasAGoneRun(t *testing.T) {
 		w.Settle("ns/one")
 		w.Delete(theOne)
 		w.createOne()
-		s.code, s.result.Progress = abi.CodeRetry, []byte(`1`)
+		s.code, s.result.Sections = abi.CodeRetry, progress(`1`)
 		w.ReconcileGone("ns/one").ExpectRetry("").ExpectNoWrites()
 		q := s.request
-		if !q.Gone || q.Deleting || q.Change.Type != abi.ChangeDeleted || !strings.Contains(string(q.Object), `"uid":"uid-1"`) ||
-			!strings.Contains(string(q.Change.Old), `"a":1`) {
-			t.Errorf("the request is %+v, change %+v, object %s", q, q.Change, q.Object)
+		if !q.Gone || q.Deleting || s.change().Type != contract.Deleted || !strings.Contains(string(q.Object), `"uid":"uid-1"`) ||
+			!strings.Contains(string(s.change().Old), `"a":1`) {
+			t.Errorf("the request is %+v, change %+v, object %s", q, s.change(), q.Object)
 		}
 		s.code = abi.CodeOK
 		w.ReconcileGone("ns/one").ExpectSuccess().ExpectNoWrites()
-		if string(s.request.Change.Progress) != "1" || s.request.Attempt != 1 {
-			t.Errorf("the request is %+v, change %+v", s.request, s.request.Change)
+		if string(s.change().Progress) != "1" || s.request.Attempt != 1 {
+			t.Errorf("the request is %+v, change %+v", s.request, s.change())
 		}
 		if len(w.gone) != 0 {
 			t.Error("a gone run that ended well is repeated")
 		}
-		s.expectChange(w, abi.ChangeCreated)
+		s.expectChange(w, contract.Created)
 	})
 }
 
 func TestGoneRunCannotWriteTheObject(t *testing.T) {
-	w, s := changing(t, abi.ChangesMemory)
+	w, s := changing(t, contract.Memory)
 	w.Delete(theOne)
 	for name, c := range map[string]struct {
 		result abi.Result
@@ -369,7 +382,7 @@ func TestCleanupOfAnObjectThatHasVanished(t *testing.T) {
 	w.ExpectGone(theOne)
 	s.code, s.result.Status = abi.CodeRetry, []byte(`{"a":1}`)
 	w.ReconcileGone("ns/one").ExpectRetry("").ExpectNoWrites()
-	if q := s.request; !q.Gone || !q.Deleting || q.Change != nil || !strings.Contains(string(q.Object), `"uid":"uid-1"`) {
+	if q := s.request; !q.Gone || !q.Deleting || s.change() != nil || !strings.Contains(string(q.Object), `"uid":"uid-1"`) {
 		t.Errorf("the request is %+v", q)
 	}
 	s.code = abi.CodeOK

@@ -205,7 +205,7 @@ func (w *World) eventsOf(d *daemon, o *object) (events []contract.Event) {
 // inputOf returns what wakes a daemon that waits for a change of its object.
 func inputOf(o *object) string {
 	annotations := maps.Clone(o.meta.Annotations)
-	maps.DeleteFunc(annotations, func(name, _ string) bool { return abi.HandledAnnotation(name) })
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return abi.StateAnnotation(name) })
 	return fmt.Sprintf("%d %q %q", o.meta.Generation, o.meta.Labels, annotations)
 }
 

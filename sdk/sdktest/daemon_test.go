@@ -116,7 +116,7 @@ func TestADaemonIsWokenByWhatItWaitsFor(t *testing.T) {
 			expect(c.events...)
 		})
 	}
-	w.Change(theOne, `{"status":{"x":1},"metadata":{"annotations":{"handled.plug.thole.dev/ctl":"x"}}}`)
+	w.Change(theOne, `{"status":{"x":1},"metadata":{"annotations":{"ctl.plug.thole.dev/handled":"x"}}}`)
 	w.Step("ns/one").ExpectNoStep()
 
 	w.Advance(time.Minute)

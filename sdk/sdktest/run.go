@@ -235,8 +235,8 @@ func (w *World) request(r *Run, k *key) []byte {
 	o := r.primary
 	q := &abi.Request{
 		Controller: w.controller.Name, Object: o.raw, Deleting: k.held || o.meta.Deleting() && !k.gone, Gone: k.gone,
-		Reasons: r.reasons(k), Sections: r.sections(), Signals: k.signals, Attempt: k.tries.Attempt, Previous: k.previous,
-		Memo: k.memo, Now: w.now, Config: w.config, Change: w.change(o, k),
+		Reasons: r.reasons(k), Sections: append(r.sections(), w.change(o, k)...), Signals: k.signals, Attempt: k.tries.Attempt, Previous: k.previous,
+		Memo: k.memo, Now: w.now, Config: w.config,
 	}
 	binary.LittleEndian.PutUint64(q.Seed[:], uint64(w.serial))
 	return abi.EncodeRequest(q)
@@ -248,7 +248,7 @@ func (r *Run) decode(code abi.Code, text []byte, err error) {
 		r.fault = &outcome.Fault{Class: classOf(err), Message: err.Error()}
 		return
 	}
-	result, err := abi.DecodeResultFor(r.world.controller.StatusOwner, r.world.intents, text)
+	result, err := abi.DecodeResultFor(r.world.controller.StatusOwner, r.world.intents, r.sectionCheck, text)
 	if err != nil {
 		r.fault = &outcome.Fault{Class: abi.ClassABI, Message: "result: " + err.Error()}
 		return

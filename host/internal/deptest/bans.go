@@ -41,7 +41,7 @@ var contractBans = []Ban{
 	},
 	{
 		Importers: Set{Of: []string{"./sdk/sdktest/..."}},
-		Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/sandbox/...", outcome, "./host/with/timers/schedule"}},
+		Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/sandbox/...", outcome, "./host/with/timers/schedule", "./host/with/changes/handled"}},
 		Tests:     true,
 		Why:       "a plugin's tests run it against a fake world or in the sandbox, never in a whole host",
 	},
@@ -238,8 +238,8 @@ func stageBans() []Ban {
 			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
 		},
 		{
-			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard", "./host/with/timers/...", "./host/with/http/...", "./host/with/cloudevents/..."}},
-			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/timers/schedule"}},
+			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard", "./host/with/timers/...", "./host/with/changes/...", "./host/with/http/...", "./host/with/cloudevents/..."}},
+			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/timers/schedule", "./host/with/changes/handled"}},
 			Why:       "a capability can be left out: only the list of the program knows it",
 		},
 		{

@@ -226,6 +226,7 @@ var ordinary = []string{
 	"http", "https", "GET", "Authorization", "Timeout", "Unreachable", "denied", "invalid", "username", "password", "token", "tls.crt", "ca.crt",
 	"loopback", "private", "shared", "reserved", "protocol", "metadata",
 	"page", // of a list, or of memory
+	"changes", "Changes", "created", "updated", "deleted", "annotation", "memory", `"`,
 }
 
 // TestTheCoreHasNoNamesOfCapabilities: not in code, and not in tests. The conformance kit has cases of all

@@ -14,7 +14,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/election"
-	"github.com/thole-dev/thole/host/outcome/handled"
+	"github.com/thole-dev/thole/host/with/changes/handled"
 )
 
 // Names: constants with their comments.

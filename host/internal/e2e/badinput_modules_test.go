@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/abi/wasm"
 )
@@ -31,7 +32,7 @@ func controllerFor(kind abi.Kind) abi.Controller {
 // keepingCopies returns a controller that keeps a copy of each object in its annotations.
 func keepingCopies(apiVersion, kind string) abi.Controller {
 	c := controllerFor(abi.Kind{APIVersion: apiVersion, Kind: kind})
-	c.Changes = abi.ChangesAnnotation
+	c.Sections = []abi.Section{{Name: changes.Name, Value: changes.Annotation.Encode()}}
 	return c
 }
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/thole-dev/thole/host/outcome/handled"
+	"github.com/thole-dev/thole/host/with/changes/handled"
 )
 
 // TestSoakHandlers runs testdata/matrix/handlers.txtar with the host killed after each of its

@@ -162,7 +162,7 @@ func TestChangesArePublishedByType(t *testing.T) {
 		"nothing":                               {[2]string{with, ""}, [2]string{with, ""}, ""},
 		"data":                                  {[2]string{without, `,"data":{"a":"1"}`}, [2]string{`"resourceVersion":"2"`, `,"data":{"a":"2"}`}, "UPDATED v2"},
 		"labels of a kind without generation":   {[2]string{without, ""}, [2]string{`"resourceVersion":"2","labels":{"a":"b"}`, ""}, "UPDATED v2"},
-		"bookkeeping of a kind without one":     {[2]string{without, ""}, [2]string{`"resourceVersion":"2","annotations":{"handled.p.thole.dev/c":"b"}`, ""}, ""},
+		"bookkeeping of a kind without one":     {[2]string{without, ""}, [2]string{`"resourceVersion":"2","annotations":{"c.p.thole.dev/handled":"b"}`, ""}, ""},
 		"deletion of a kind without generation": {[2]string{without, ""}, [2]string{`"resourceVersion":"2","deletionTimestamp":"2026-01-01T00:00:00Z"`, ""}, "UPDATED v2"},
 		"status of a kind without generation":   {[2]string{without, ""}, [2]string{`"resourceVersion":"2"`, `,"status":{"x":1}`}, "STATUS_UPDATED v2"},
 		"finalizers of a kind without generation": {[2]string{without, ""}, [2]string{`"resourceVersion":"2","finalizers":["f"]`, ""}, ""},

@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/with"
 )
@@ -23,12 +24,12 @@ const shortestInterval = time.Second
 // Capability returns the capability.
 func Capability() with.Capability {
 	return with.Capability{
-		Name:        contract.Name,
-		Check:       contract.Check,
-		Exports:     []with.Export{{Name: contract.Export, Meaning: "finds the objects to run"}},
-		ForNoObject: func(c *abi.Controller) bool { return len(scansOf(c)) > 0 },
-		Title:       "Scans",
-		Describe:    describe,
+		Name:     contract.Name,
+		Check:    contract.Check,
+		Exports:  []with.Export{{Name: contract.Export, Meaning: "finds the objects to run"}},
+		Uses:     func(c *abi.Controller) rights.Use { return rights.Use{ForNoObject: len(scansOf(c)) > 0} },
+		Title:    "Scans",
+		Describe: describe,
 		New: func(env runner.Environment) runner.Capability {
 			m := newMetrics(env.Metrics)
 			return runner.Capability{Plugin: func(plugin string) runner.PluginPart {

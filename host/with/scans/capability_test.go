@@ -78,7 +78,7 @@ func TestWhatAScanHasWritten(t *testing.T) {
 func TestACallIsForNoObjectOfAControllerWithScans(t *testing.T) {
 	c := Capability()
 	with, without := revision(contract.Scan{Name: "due", Interval: 30_000}).Controller, abi.Controller{}
-	if !c.ForNoObject(&with) || c.ForNoObject(&without) || c.Describe(&with) != "due 30s" || c.Describe(&without) != "" {
+	if !c.Uses(&with).ForNoObject || c.Uses(&without).ForNoObject || c.Describe(&with) != "due 30s" || c.Describe(&without) != "" {
 		t.Errorf("%q, %q", c.Describe(&with), c.Describe(&without))
 	}
 	if c.Check(&with, with.Sections[0].Value) != nil || c.Check(&without, []byte(`[{"name":"Due!"}]`)) == nil {

@@ -4,6 +4,7 @@ package standard
 
 import (
 	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/host/with/changes"
 	"github.com/thole-dev/thole/host/with/cloudevents"
 	"github.com/thole-dev/thole/host/with/daemon"
 	"github.com/thole-dev/thole/host/with/gauges"
@@ -22,6 +23,7 @@ import (
 func Capabilities() with.List {
 	return with.List{
 		timers.Capability(),
+		changes.Capability(),
 		scans.Capability(),
 		gauges.Capability(),
 		daemon.Capability(),

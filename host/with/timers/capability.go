@@ -80,7 +80,7 @@ func (c *controller) timers(rev *dispatch.Revision) []contract.Timer {
 // ever.
 func (c *controller) begin(kept *any, run *dispatch.BeginningRun) {
 	all := c.timers(run.Revision)
-	if len(all) == 0 || run.Object.Deleting() {
+	if len(all) == 0 || run.Gone || run.Object.Deleting() {
 		*kept = nil
 		return
 	}

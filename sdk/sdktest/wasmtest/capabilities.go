@@ -1,6 +1,7 @@
 package wasmtest
 
 import (
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/daemon"
 	"github.com/thole-dev/thole/abi/gauges"
@@ -21,6 +22,7 @@ func capabilities() []sandbox.Capability {
 	return []sandbox.Capability{
 		asked,
 		{Name: cloudevents.Name, Check: cloudevents.Check},
+		{Name: changes.Name, Check: changes.Check},
 		{Name: timers.Name, Check: timers.Check},
 		{Name: gauges.Name, Check: gauges.Check},
 		{Name: receives.Name, Check: receives.Check},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/timers"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/internal/wasmbuild"
@@ -56,7 +57,7 @@ func TestCompiledHandlersKeepTheirProgress(t *testing.T) {
 
 func TestCompiledTimerAndStatusHandlersRunTogether(t *testing.T) {
 	compiled(t, handlersDir, func(t *testing.T, _ wasmbuild.Toolchain, wasm []byte) {
-		result := reconcileSite(t, wasm, `{"replicas":3}`, &abi.Change{Type: sdk.Resynced}, "count")
+		result := reconcileSite(t, wasm, `{"replicas":3}`, &sdk.Change{Type: sdk.Resynced}, "count")
 		if want := `{"calls":"scale ","replicas":3}`; string(result.Status) != want {
 			t.Errorf("the status is %s, expected %s", result.Status, want)
 		}
@@ -69,7 +70,7 @@ func TestCompiledDiffOfADeepObjectNeedsNoDeepStack(t *testing.T) {
 			return `{"x":` + strings.Repeat(`[{"a":`, 4_900) + inner + strings.Repeat(`}]`, 4_900) + `,"y":` +
 				strings.Repeat(`{"a":`, 9_900) + inner + strings.Repeat(`}`, 9_900) + `}`
 		}
-		change := &abi.Change{Type: sdk.Updated, Old: []byte(`{"spec":` + deep("1") + `}`)}
+		change := &sdk.Change{Type: sdk.Updated, Old: []byte(`{"spec":` + deep("1") + `}`)}
 		result := reconcileSite(t, wasm, deep("2"), change)
 		if !strings.Contains(string(result.Status), "change.spec.x change.spec.y.a.a.") {
 			t.Errorf("the status is %s", result.Status)
@@ -78,19 +79,24 @@ func TestCompiledDiffOfADeepObjectNeedsNoDeepStack(t *testing.T) {
 }
 
 // reconcileSite returns the result of one run.
-func reconcileSite(t *testing.T, wasm []byte, spec string, change *abi.Change, due ...string) *abi.Result {
+func reconcileSite(t *testing.T, wasm []byte, spec string, change *sdk.Change, due ...string) *abi.Result {
 	t.Helper()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	back, err := wasmtest.Load(t, "handlers", wasm).Reconcile(t.Context(), sandbox.Call{Now: now, Request: abi.EncodeRequestParts(&abi.Request{
-		Controller: "handlers", Now: now, Change: change, Sections: []abi.Section{{Name: timers.Name, Value: timers.EncodeDue(due)}},
+		Controller: "handlers", Now: now, Sections: []abi.Section{
+			{Name: changes.Name, Value: change.Encode()}, {Name: timers.Name, Value: timers.EncodeDue(due)},
+		},
 		Object: []byte(`{"metadata":{"name":"shop","labels":{"tier":"web"}},"spec":` + spec + `}`),
 	})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := abi.DecodeResult(back.Output)
+	result, err := abi.DecodeResultFor("", abi.MaxIntents, anySection, back.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return result
 }
+
+// anySection accepts every section of a result.
+func anySection(string) func([]byte) error { return func([]byte) error { return nil } }

@@ -1,4 +1,4 @@
-package dispatch
+package changes
 
 import (
 	"context"
@@ -11,72 +11,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/fieldpath"
+	contract "github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
-	"github.com/thole-dev/thole/host/outcome/handled"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/with/changes/handled"
 )
-
-// newChanges is a fixture whose controller asks for changes.
-func newChanges(t *testing.T, mode abi.Changes) *fixture {
-	f := newFixture(t)
-	rev := f.c.revision.Load()
-	rev.Controller.Changes, rev.Controller.Finalizer = mode, false
-	return f
-}
-
-// edit changes the widget as somebody else does, and delivers the event.
-func (f *fixture) edit(patch string) {
-	f.t.Helper()
-	f.version++
-	old := f.store[widget][testKey]
-	updated := patched(f.t, patched(f.t, old, patch), fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"}}`, f.version))
-	f.store[widget][testKey] = updated
-	f.c.Observe(old, updated, false)
-}
-
-func (f *fixture) expectChange(want abi.ChangeType, old string) {
-	f.t.Helper()
-	if f.request == nil || f.request.Change == nil {
-		f.t.Fatal("the request has no change")
-	}
-	got := f.request.Change
-	if got.Type != want || (old == "") != (got.Old == nil) || old != "" && !rawjson.Equal(got.Old, []byte(old)) {
-		f.t.Errorf("the change is %s from %s, want %s from %s", got.Type, got.Old, want, old)
-	}
-}
-
-// ends makes the next runs end with an outcome, or a code if that is not 0.
-func (f *fixture) ends(code abi.Code, result abi.Result) {
-	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
-		return sandbox.Return{Code: code, Output: abi.EncodeResult(&result)}, nil
-	}
-}
-
-func (f *fixture) given() string { return string(f.request.Object) }
-
-func TestWithoutChangesTheRequestHasNone(t *testing.T) {
-	f := newFixture(t)
-	f.put(aWidget)
-	f.run()
-	if f.request.Change != nil || f.c.keys[testKey].changes != nil {
-		t.Errorf("%+v, %+v", f.request.Change, f.c.keys[testKey].changes)
-	}
-}
 
 func TestFirstRunIsCreatedIfTheCreationWasSeenAndElseResumed(t *testing.T) {
 	for name, c := range map[string]struct {
-		seen func(*fixture, *object.Object)
-		want abi.ChangeType
+		seen func(*world, *object.Object)
+		want contract.Type
 	}{
-		"created":            {func(f *fixture, o *object.Object) { f.c.Observe(nil, o, false) }, abi.ChangeCreated},
-		"in the first list":  {func(f *fixture, o *object.Object) { f.c.Observe(nil, o, true) }, abi.ChangeResumed},
-		"before the handler": {func(*fixture, *object.Object) {}, abi.ChangeResumed},
+		"created":            {func(f *world, o *object.Object) { f.c.Observe(nil, o, false) }, contract.Created},
+		"in the first list":  {func(f *world, o *object.Object) { f.c.Observe(nil, o, true) }, contract.Resumed},
+		"before the handler": {func(*world, *object.Object) {}, contract.Resumed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newChanges(t, abi.ChangesMemory)
+			f := newChanges(t, contract.Memory)
 			c.seen(f, f.put(aWidget))
 			f.ends(abi.CodeRetry, abi.Result{})
 			f.run()
@@ -86,11 +40,11 @@ func TestFirstRunIsCreatedIfTheCreationWasSeenAndElseResumed(t *testing.T) {
 			f.expectChange(c.want, "")
 			handled := f.given()
 			f.run()
-			f.expectChange(abi.ChangeResynced, handled)
+			f.expectChange(contract.Resynced, handled)
 			f.edit(`{"spec":{"x":2}}`)
 			f.run()
-			if f.request.Change.Type != abi.ChangeUpdated {
-				t.Errorf("after an edit: %s", f.request.Change.Type)
+			if f.change().Type != contract.Updated {
+				t.Errorf("after an edit: %s", f.change().Type)
 			}
 		})
 	}
@@ -98,25 +52,25 @@ func TestFirstRunIsCreatedIfTheCreationWasSeenAndElseResumed(t *testing.T) {
 
 // While another replica leads, that one handles what is created.
 func TestACreationThatAnotherReplicaHandlesIsNotOne(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	l := &lease{leading: make(chan struct{})}
 	f.c.Lease = l
 	f.c.Observe(nil, f.put(aWidget), false)
 	l.lead()
 	f.run()
-	f.expectChange(abi.ChangeResumed, "")
+	f.expectChange(contract.Resumed, "")
 }
 
 // Another replica may have handled the object meanwhile, and what has changed since.
 func TestAReplicaThatLeadsAgainResumes(t *testing.T) {
-	for _, mode := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
+	for _, mode := range []contract.Mode{contract.Memory, contract.Annotation} {
 		f := newChanges(t, mode)
 		l := &lease{leading: make(chan struct{})}
 		f.c.Lease = l
 		l.lead()
 		f.put(aWidget)
 		f.run()
-		f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+		f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`["a"]`))})
 		f.run()
 		l.lose()
 		other := newChanges(t, mode)
@@ -125,16 +79,16 @@ func TestAReplicaThatLeadsAgainResumes(t *testing.T) {
 		f.edit(`{"spec":{"x":2}}`)
 		l.lead()
 		f.run()
-		old := map[abi.Changes]string{abi.ChangesAnnotation: contentOfWidget}[mode]
-		f.expectChange(abi.ChangeResumed, old)
-		if f.request.Change.Progress != nil {
-			t.Errorf("%s: progress %s of before the other replica led", mode, f.request.Change.Progress)
+		old := map[contract.Mode]string{contract.Annotation: contentOfWidget}[mode]
+		f.expectChange(contract.Resumed, old)
+		if f.change().Progress != nil {
+			t.Errorf("%s: progress %s of before the other replica led", mode, f.change().Progress)
 		}
 	}
 }
 
 func TestACreationBeforeAnotherReplicaLedIsNotOne(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	l := &lease{leading: make(chan struct{})}
 	f.c.Lease = l
 	l.lead()
@@ -142,33 +96,30 @@ func TestACreationBeforeAnotherReplicaLedIsNotOne(t *testing.T) {
 	l.lose()
 	l.lead()
 	f.run()
-	f.expectChange(abi.ChangeResumed, "")
-	if len(f.c.created) > 0 {
-		t.Errorf("left: %v", f.c.created)
-	}
+	f.expectChange(contract.Resumed, "")
 }
 
 // The run in progress is of before: its end is not one of a run of the next revision.
 func TestARevisionThatComesDuringARunResumes(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Revision)
+		change func(*dispatch.Revision)
 		old    bool
 	}{
-		"new code":        {func(r *Revision) { r.Digest = "b" }, true},
-		"another account": {func(r *Revision) { r.Account = "b" }, false},
+		"new code":        {func(r *dispatch.Revision) { r.Digest = "b" }, true},
+		"another account": {func(r *dispatch.Revision) { r.Account = "b" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newChanges(t, abi.ChangesMemory)
+			f := newChanges(t, contract.Memory)
 			f.put(aWidget)
 			f.run()
 			f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 				f.swap(c.change)
-				return returns(&abi.Result{Progress: []byte(`1`)})
+				return returns(&abi.Result{Sections: progress([]byte(`1`))})
 			}
 			f.run()
 			f.reconcile = succeed
 			f.run()
-			if got := f.request.Change; got.Type != abi.ChangeResumed || (got.Old != nil) != c.old {
+			if got := f.change(); got.Type != contract.Resumed || (got.Old != nil) != c.old {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -193,7 +144,7 @@ func TestChangeIsCountedFromTheLastRunThatEndedWell(t *testing.T) {
 		"the status failed": {0, abi.Result{Result: abi.OutcomeSuccess}, "status", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newChanges(t, abi.ChangesMemory)
+			f := newChanges(t, contract.Memory)
 			f.put(aWidget)
 			f.run()
 			handled := f.given()
@@ -201,13 +152,13 @@ func TestChangeIsCountedFromTheLastRunThatEndedWell(t *testing.T) {
 			f.ends(c.code, c.result)
 			f.fail[c.fails] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
 			f.run()
-			f.expectChange(abi.ChangeUpdated, handled)
+			f.expectChange(contract.Updated, handled)
 			if c.well {
 				handled = f.given()
 			}
 			f.edit(`{"spec":{"x":3}}`)
 			f.run()
-			f.expectChange(abi.ChangeUpdated, handled)
+			f.expectChange(contract.Updated, handled)
 		})
 	}
 }
@@ -215,7 +166,7 @@ func TestChangeIsCountedFromTheLastRunThatEndedWell(t *testing.T) {
 const aGadget = `{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`
 
 func TestARunThatDoesNotReturnHandlesNothing(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	f.put(aWidget)
 	f.run()
 	handled := f.given()
@@ -224,27 +175,27 @@ func TestARunThatDoesNotReturnHandlesNothing(t *testing.T) {
 	f.run()
 	f.edit(`{"spec":{"x":3}}`)
 	f.run()
-	f.expectChange(abi.ChangeUpdated, handled)
+	f.expectChange(contract.Updated, handled)
 }
 
 func TestANewRevisionResumes(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Revision)
-		want   abi.ChangeType
+		change func(*dispatch.Revision)
+		want   contract.Type
 		old    bool
 	}{
-		"new code":           {func(r *Revision) { r.Digest = "b" }, abi.ChangeResumed, true},
-		"a new policy":       {func(*Revision) {}, abi.ChangeStatusUpdated, true},
-		"another account":    {func(r *Revision) { r.Account = "b" }, abi.ChangeResumed, false},
-		"no changes, before": {func(r *Revision) { r.Controller.Changes = "" }, "", false},
+		"new code":           {func(r *dispatch.Revision) { r.Digest = "b" }, contract.Resumed, true},
+		"a new policy":       {func(*dispatch.Revision) {}, contract.StatusUpdated, true},
+		"another account":    {func(r *dispatch.Revision) { r.Account = "b" }, contract.Resumed, false},
+		"no changes, before": {func(r *dispatch.Revision) { r.Controller.Sections = nil }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newChanges(t, abi.ChangesMemory)
+			f := newChanges(t, contract.Memory)
 			f.put(aWidget)
 			f.run()
 			f.swap(c.change)
 			f.run(abi.ReasonPlugin)
-			switch got := f.request.Change; {
+			switch got := f.change(); {
 			case c.want == "" && got == nil:
 			case got == nil, got.Type != c.want, (got.Old != nil) != c.old:
 				t.Errorf("%+v, want %s, old: %t", got, c.want, c.old)
@@ -254,44 +205,44 @@ func TestANewRevisionResumes(t *testing.T) {
 }
 
 func TestProgressIsKeptUntilARunEndsWell(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	f.put(aWidget)
 	expect := func(want string) {
 		t.Helper()
-		if f.run(); string(f.request.Change.Progress) != want {
-			t.Errorf("progress %s, want %s", f.request.Change.Progress, want)
+		if f.run(); string(f.change().Progress) != want {
+			t.Errorf("progress %s, want %s", f.change().Progress, want)
 		}
 	}
-	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`["a"]`))})
 	expect("")
 	f.reconcile = panics // keeps what there is
 	expect(`["a"]`)
-	f.ends(abi.CodeWaiting, abi.Result{Progress: []byte(`["a","b"]`)})
+	f.ends(abi.CodeWaiting, abi.Result{Sections: progress([]byte(`["a","b"]`))})
 	expect(`["a"]`)
 	f.ends(abi.CodeRetry, abi.Result{})
 	expect(`["a","b"]`)
 	expect("")
-	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`1`)})
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`1`))})
 	expect("")
-	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Progress: []byte(`2`)})
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Sections: progress([]byte(`2`))})
 	expect("1")
 	expect("")
 }
 
 // What the guest notes as done would never be asked for again.
 func TestProgressOfARunWithAFailedEffectIsNotKept(t *testing.T) {
-	for _, mode := range []abi.Changes{abi.ChangesMemory, abi.ChangesAnnotation} {
+	for _, mode := range []contract.Mode{contract.Memory, contract.Annotation} {
 		f := newChanges(t, mode)
 		f.put(aWidget)
-		f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`"before"`)})
+		f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`"before"`))})
 		f.run()
-		f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`"applied"`), Apply: []abi.Apply{{Object: []byte(aGadget)}}})
+		f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`"applied"`)), Apply: []abi.Apply{{Object: []byte(aGadget)}}})
 		f.fail["apply"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
 		f.run()
-		if f.run(); string(f.request.Change.Progress) != `"before"` {
-			t.Errorf("%s: progress %s", mode, f.request.Change.Progress)
+		if f.run(); string(f.change().Progress) != `"before"` {
+			t.Errorf("%s: progress %s", mode, f.change().Progress)
 		}
-		if s, _ := handled.Parse(f.annotation(), "u1"); mode == abi.ChangesAnnotation && string(s.Progress) != `"before"` {
+		if s, _ := handled.Parse(f.annotation(), "u1"); mode == contract.Annotation && string(s.Progress) != `"before"` {
 			t.Errorf("the annotation has %s", s.Progress)
 		}
 	}
@@ -300,66 +251,56 @@ func TestProgressOfARunWithAFailedEffectIsNotKept(t *testing.T) {
 // A patch has the annotation, and the conditions that follow it fail: the progress was that of
 // the change which is handled.
 func TestProgressIsThatOfTheHandledStateInTheAnnotation(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.run()
 	f.edit(`{"spec":{"x":2}}`)
-	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`["a"]`))})
 	f.run()
 	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
 	f.fail["status"] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
 	f.run()
 	delete(f.fail, "status")
 	f.edit(`{"spec":{"x":3}}`)
-	if f.run(); f.request.Change.Progress != nil || !strings.Contains(string(f.request.Change.Old), `"x":2`) {
-		t.Errorf("progress %s since %s", f.request.Change.Progress, f.request.Change.Old)
-	}
-}
-
-func TestProgressNeedsChanges(t *testing.T) {
-	f := newFixture(t)
-	f.put(aWidget)
-	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Progress: []byte(`1`)})
-	f.run()
-	if c := f.c.keys[testKey].left(); c.previous == nil || c.previous.Class != abi.ClassABI {
-		t.Errorf("the run ended with %+v", c.previous)
+	if f.run(); f.change().Progress != nil || !strings.Contains(string(f.change().Old), `"x":2`) {
+		t.Errorf("progress %s since %s", f.change().Progress, f.change().Old)
 	}
 }
 
 // After that its base may come again with another content.
 func TestARestoreOfTheAPIServerLosesWhatWasHandled(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	f.put(aWidget)
 	f.run()
 	f.c.Restored(nil)
 	f.run()
-	f.expectChange(abi.ChangeUpdated, "")
+	f.expectChange(contract.Updated, "")
 }
 
 // A run that is faster than the event which shows what was handled waits for it, and does not
 // take the object for one that was never handled.
 func TestARunWaitsForTheEventThatShowsWhatWasHandled(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	handled := f.put(aWidget)
 	f.shown = func(object.Key) (*object.Object, bool) { return handled, true }
 	f.run()
-	old, updated := f.store[widget][testKey], patched(t, f.store[widget][testKey], `{"spec":{"x":2},"metadata":{"resourceVersion":"200"}}`)
-	f.store[widget][testKey] = updated
+	old, updated := f.store[testKey], patched(t, f.store[testKey], `{"spec":{"x":2},"metadata":{"resourceVersion":"200"}}`)
+	f.store[testKey] = updated
 	f.shown = nil // the informer has stored it
 	f.request = nil
-	if f.run(); f.request != nil || f.done[len(f.done)-1].After != eventPause {
-		t.Fatalf("the run began: %+v, next %+v", f.request, f.done[len(f.done)-1])
+	if f.run(); f.request != nil || f.next.After != eventPause {
+		t.Fatalf("the run began: %+v, next %+v", f.request, f.next)
 	}
 	f.c.Observe(handled, old, false)
 	f.c.Observe(old, updated, false)
 	f.run()
-	f.expectChange(abi.ChangeUpdated, aWidget)
+	f.expectChange(contract.Updated, aWidget)
 }
 
 // The event that shows what was handled comes after the run has read what the informer shows,
 // and before the run has ended.
 func TestAnEventAsARunEndsLosesNothing(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	before := f.put(aWidget)
 	f.shown = func(object.Key) (*object.Object, bool) {
 		f.shown = nil
@@ -368,11 +309,11 @@ func TestAnEventAsARunEndsLosesNothing(t *testing.T) {
 	}
 	f.run()
 	f.run()
-	f.expectChange(abi.ChangeUpdated, aWidget)
+	f.expectChange(contract.Updated, aWidget)
 }
 
 func TestAnEventThatNeverComesDelaysARunForSeconds(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	handled := f.put(aWidget)
 	f.shown = func(object.Key) (*object.Object, bool) { return handled, true }
 	f.run()
@@ -383,51 +324,50 @@ func TestAnEventThatNeverComesDelaysARunForSeconds(t *testing.T) {
 		}
 		f.run()
 	}
-	f.expectChange(abi.ChangeUpdated, "")
+	f.expectChange(contract.Updated, "")
 }
 
 func TestAnObjectThatIsCreatedAgainHasNoHandledState(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	old := f.put(aWidget)
 	f.run()
 	f.c.Observe(old, nil, false)
 	f.c.Observe(nil, f.put(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u2","resourceVersion":"300"}}`), false)
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 }
 
 // The event of the deletion makes the key due.
 func TestAnObjectThatIsCreatedAgainAndRunsBeforeItsEventIsCreated(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	old := f.put(aWidget)
 	f.run()
 	again := f.put(strings.Replace(aWidget, "u1", "u2", 1))
 	f.c.Observe(old, nil, false)
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 	f.c.Observe(nil, again, false)
 	f.run()
-	if f.request.Change.Type != abi.ChangeStatusUpdated || len(f.c.created) > 0 {
-		t.Errorf("then: %s, left: %v", f.request.Change.Type, f.c.created)
+	if f.change().Type != contract.StatusUpdated {
+		t.Errorf("then: %s", f.change().Type)
 	}
 }
 
 func TestAnObjectThatIsCreatedAsItsPredecessorIsForgottenIsCreated(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
-	f.shares = true
+	f := newChanges(t, contract.Memory)
 	f.put(aWidget)
 	f.run()
 	f.remove()
-	f.released = func() { f.c.Observe(nil, f.put(strings.Replace(aWidget, "u1", "u2", 1)), false) }
+	f.releasing = func() { f.c.Observe(nil, f.put(strings.Replace(aWidget, "u1", "u2", 1)), false) }
 	f.run()
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 }
 
 // As those of an API server that is no Kubernetes: a version does not tell what an object is.
 func TestAnObjectWithoutAResourceVersionIsKeptAsItIs(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
-	f.c.revision.Load().Controller.For.MetadataOnly = true // no status is written
+	f := newChanges(t, contract.Memory)
+	f.c.Revision().Controller.For.MetadataOnly = true // no status is written
 	f.put(strings.Replace(aWidget, `"resourceVersion":"1",`, "", 1))
 	f.run()
 	handled := f.given()
@@ -436,28 +376,28 @@ func TestAnObjectWithoutAResourceVersionIsKeptAsItIs(t *testing.T) {
 	if f.run(); f.request == nil {
 		t.Fatal("the run waits for an event")
 	}
-	f.expectChange(abi.ChangeUpdated, handled)
+	f.expectChange(contract.Updated, handled)
 }
 
 func TestAnEventOfACreationThatIsLateIsNotOneOfAHandledObject(t *testing.T) {
-	f := newChanges(t, abi.ChangesMemory)
+	f := newChanges(t, contract.Memory)
 	o := f.put(aWidget)
 	f.shown = func(object.Key) (*object.Object, bool) { return o, true } // the events are late
 	f.run()
-	f.swap(func(r *Revision) { r.Digest = "b" })
+	f.swap(func(r *dispatch.Revision) { r.Digest = "b" })
 	f.reconcile = panics
 	f.run()
 	f.c.Observe(nil, o, false)
 	f.run()
-	if f.request.Change.Type != abi.ChangeResumed {
-		t.Errorf("the change is %s", f.request.Change.Type)
+	if f.change().Type != contract.Resumed {
+		t.Errorf("the change is %s", f.change().Type)
 	}
 }
 
 // informerModel is an informer that stores versions of the widget late, and delivers their
 // events later still.
 type informerModel struct {
-	*fixture
+	*world
 	versions         []*object.Object // of the API server
 	shownAt, eventAt int              // indexes of what the informer has stored, and has delivered
 }
@@ -465,8 +405,8 @@ type informerModel struct {
 // store makes Get return the later of the last own write and what the informer shows.
 func (m *informerModel) storeShown(i int) {
 	m.shownAt = i
-	if o := m.versions[i]; versionOf(m.store[widget][testKey]) < versionOf(o) {
-		m.store[widget][testKey] = o
+	if o := m.versions[i]; versionOf(m.store[testKey]) < versionOf(o) {
+		m.store[testKey] = o
 	}
 }
 
@@ -481,13 +421,13 @@ func (m *informerModel) deliver() {
 // ended well was given, or the run waits.
 func TestOldIsWhatTheLastRunWasGivenThatEndedWell(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &informerModel{fixture: newChanges(t, abi.ChangesMemory)}
+		m := &informerModel{world: newChanges(t, contract.Memory)}
 		m.versions = []*object.Object{m.put(aWidget)}
 		m.shown = func(object.Key) (*object.Object, bool) { return m.versions[m.shownAt], true }
 		handled, runs := "", 0
 		m.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 			runs++
-			if got := string(m.request.Change.Old); (got == "") != (handled == "") || got != "" && !rawjson.Equal([]byte(got), []byte(handled)) {
+			if got := string(m.change().Old); (got == "") != (handled == "") || got != "" && !rawjson.Equal([]byte(got), []byte(handled)) {
 				rt.Fatalf("old is\n%s, want\n%s", got, handled)
 			}
 			if rapid.Bool().Draw(rt, "fails") {
@@ -522,13 +462,13 @@ func (m *informerModel) step(rt *rapid.T) {
 	case "deliver":
 		m.deliver()
 	case "run":
-		if seen := m.store[widget][testKey]; seen.ResourceVersion != latest.ResourceVersion { // the write of the status is made for what it is now
+		if seen := m.store[testKey]; seen.ResourceVersion != latest.ResourceVersion { // the write of the status is made for what it is now
 			x, _ := rawjson.Lookup(latest.Raw, "spec", "x")
 			m.foreign = fmt.Sprintf(`{"spec":{"x":%s},"metadata":{"resourceVersion":"%s"}}`, x, latest.ResourceVersion)
 		}
 		m.run()
 		m.foreign = ""
-		if now := m.store[widget][testKey]; versionOf(now) > versionOf(latest) {
+		if now := m.store[testKey]; versionOf(now) > versionOf(latest) {
 			m.versions = append(m.versions, now)
 		}
 	}
@@ -536,53 +476,53 @@ func (m *informerModel) step(rt *rapid.T) {
 
 // With the annotation.
 
-func (f *fixture) annotation() string {
-	return f.store[widget][testKey].Annotations[handled.Annotation("p", "c")]
+func (f *world) annotation() string {
+	return f.store[testKey].Annotations[handled.Annotation("p", "c")]
 }
 
 const contentOfWidget = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"w","uid":"u1"},"spec":{"x":1}}`
 
 func TestTheHandledStateSurvivesInTheAnnotation(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 	f.run()
-	f.expectChange(abi.ChangeResynced, contentOfWidget)
+	f.expectChange(contract.Resynced, contentOfWidget)
 	if _, ok := rawjson.Lookup(f.request.Object, "metadata", "annotations", handled.Annotation("p", "c")); ok {
 		t.Error("the guest sees the annotation")
 	}
 	f.edit(`{"spec":{"x":2}}`)
-	again := newChanges(t, abi.ChangesAnnotation) // another host
+	again := newChanges(t, contract.Annotation) // another host
 	again.store, again.version = f.store, f.version
 	again.run()
-	again.expectChange(abi.ChangeResumed, contentOfWidget)
+	again.expectChange(contract.Resumed, contentOfWidget)
 	again.run()
-	if again.request.Change.Type != abi.ChangeResynced {
-		t.Errorf("then: %s", again.request.Change.Type)
+	if again.change().Type != contract.Resynced {
+		t.Errorf("then: %s", again.change().Type)
 	}
 }
 
 // As one that is restored from a backup, or made by copying another one.
 func TestACopyOfAnObjectIsCreated(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.run()
-	f.put(strings.Replace(string(f.store[widget][testKey].Raw), "u1", "u2", 1))
+	f.put(strings.Replace(string(f.store[testKey].Raw), "u1", "u2", 1))
 	f.log = nil
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 	if slices.Contains(f.log, "event Warning LastHandledInvalid") {
 		t.Errorf("what happened: %q", f.log)
 	}
 	f.run()
-	if f.request.Change.Old == nil {
+	if f.change().Old == nil {
 		t.Error("the copy is not handled")
 	}
 }
 
 func TestTheAnnotationIsTheLastEffect(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"spec":{"y":1}}`), Apply: []abi.Apply{{Object: []byte(aGadget)}}})
 	f.run()
@@ -598,7 +538,7 @@ func TestTheAnnotationIsTheLastEffect(t *testing.T) {
 
 // Then nothing but the conditions of the host follows the patch.
 func TestAPatchAloneHasTheAnnotationInIt(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
 	f.run()
@@ -608,21 +548,21 @@ func TestAPatchAloneHasTheAnnotationInIt(t *testing.T) {
 }
 
 func TestARunThatFailsLeavesTheAnnotationButForItsProgress(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.run()
 	before, _ := handled.Parse(f.annotation(), "u1")
 	f.edit(`{"spec":{"x":2}}`)
-	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`["a"]`)})
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`["a"]`))})
 	f.run()
 	after, valid := handled.Parse(f.annotation(), "u1")
 	if !valid || !rawjson.Equal(after.Object, before.Object) || string(after.Progress) != `["a"]` {
 		t.Errorf("%+v, %t", after, valid)
 	}
-	again := newChanges(t, abi.ChangesAnnotation) // another host
+	again := newChanges(t, contract.Annotation) // another host
 	again.store = f.store
-	if again.run(); string(again.request.Change.Progress) != `["a"]` {
-		t.Errorf("after a restart: %+v", again.request.Change)
+	if again.run(); string(again.change().Progress) != `["a"]` {
+		t.Errorf("after a restart: %+v", again.change())
 	}
 	if s, _ := handled.Parse(f.annotation(), "u1"); s.Progress != nil {
 		t.Errorf("a run that ended well leaves %+v", s)
@@ -630,15 +570,15 @@ func TestARunThatFailsLeavesTheAnnotationButForItsProgress(t *testing.T) {
 }
 
 func TestAnAnnotationThatCannotBeWrittenFailsTheRun(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.fail["annotate"] = &effect.Failure{EffectFailure: abi.EffectFailure{Verb: abi.VerbPatch, Class: abi.ClassRetry, Message: "no"}}
 	f.run()
-	if c := f.c.keys[testKey].left(); c.previous == nil || c.tries.Attempt != 1 {
-		t.Errorf("the run ended well: %+v", c)
+	if f.ended.Failure.Class == abi.ClassNone {
+		t.Errorf("the run ended well: %+v", f.ended)
 	}
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 }
 
 func TestAnEditedAnnotationIsToldAndReplaced(t *testing.T) {
@@ -646,18 +586,18 @@ func TestAnEditedAnnotationIsToldAndReplaced(t *testing.T) {
 		edit     string // of the annotation
 		restart  bool
 		changed  bool // the object, too
-		want     abi.ChangeType
+		want     contract.Type
 		reported bool
 	}{
-		"edited":                      {`"{}"`, false, false, abi.ChangeResynced, true},
-		"edited, and the object":      {`"{}"`, false, true, abi.ChangeUpdated, true},
-		"edited before a restart":     {`"{}"`, true, false, abi.ChangeResumed, true},
-		"removed":                     {`null`, false, false, abi.ChangeResynced, false},
-		"removed, and the object too": {`null`, false, true, abi.ChangeUpdated, false},
-		"removed before a restart":    {`null`, true, false, abi.ChangeCreated, false},
+		"edited":                      {`"{}"`, false, false, contract.Resynced, true},
+		"edited, and the object":      {`"{}"`, false, true, contract.Updated, true},
+		"edited before a restart":     {`"{}"`, true, false, contract.Resumed, true},
+		"removed":                     {`null`, false, false, contract.Resynced, false},
+		"removed, and the object too": {`null`, false, true, contract.Updated, false},
+		"removed before a restart":    {`null`, true, false, contract.Created, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newChanges(t, abi.ChangesAnnotation)
+			f := newChanges(t, contract.Annotation)
 			f.put(aWidget)
 			f.run()
 			f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":` + c.edit + `}}}`)
@@ -665,28 +605,28 @@ func TestAnEditedAnnotationIsToldAndReplaced(t *testing.T) {
 				f.edit(`{"spec":{"x":2}}`)
 			}
 			if c.restart {
-				again := newChanges(t, abi.ChangesAnnotation)
+				again := newChanges(t, contract.Annotation)
 				again.store, f = f.store, again
 			}
 			f.log = nil
 			f.run()
 			old := ""
-			if c.want == abi.ChangeResynced { // by the digest
+			if c.want == contract.Resynced { // by the digest
 				old = contentOfWidget
 			}
 			f.expectChange(c.want, old)
 			if slices.Contains(f.log, "event Warning LastHandledInvalid") != c.reported {
 				t.Errorf("what happened: %q", f.log)
 			}
-			if f.run(); f.request.Change.Type != abi.ChangeResynced || f.request.Change.Old == nil {
-				t.Errorf("then: %+v", f.request.Change)
+			if f.run(); f.change().Type != contract.Resynced || f.change().Old == nil {
+				t.Errorf("then: %+v", f.change())
 			}
 		})
 	}
 }
 
 func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
 	f.fail["annotate"] = refused
@@ -699,36 +639,36 @@ func TestAContentThatTheAPIServerRefusesIsReplacedByItsDigest(t *testing.T) {
 		t.Errorf("nothing is told: %q", f.log)
 	}
 	f.run()
-	f.expectChange(abi.ChangeResynced, contentOfWidget)
+	f.expectChange(contract.Resynced, contentOfWidget)
 }
 
 // What is remembered of the annotation counts, not what somebody has made of it.
 func TestAnEditedAnnotationOfAnObjectThatWasNeverHandledIsNone(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
-	f.ends(abi.CodeRetry, abi.Result{Progress: []byte(`1`)})
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`1`))})
 	f.run()
 	f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":"{}"}}}`)
 	f.reconcile = succeed
 	f.run()
-	f.expectChange(abi.ChangeCreated, "")
+	f.expectChange(contract.Created, "")
 	f.run()
-	f.expectChange(abi.ChangeResynced, contentOfWidget)
+	f.expectChange(contract.Resynced, contentOfWidget)
 }
 
 func TestARemovedAnnotationIsKnownToANewRevision(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	f.run()
 	f.edit(`{"metadata":{"annotations":null}}`)
-	f.swap(func(r *Revision) { r.Digest = "b" })
+	f.swap(func(r *dispatch.Revision) { r.Digest = "b" })
 	f.run()
-	f.expectChange(abi.ChangeResumed, contentOfWidget)
+	f.expectChange(contract.Resumed, contentOfWidget)
 }
 
 // Such as of an object with the annotations of several controllers, which are too long together.
 func TestAContentThatIsAlwaysRefusedIsSentOnceForEachChange(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
 	f.refuses = func(value string) *effect.Failure {
@@ -757,15 +697,15 @@ func TestAContentThatIsAlwaysRefusedIsSentOnceForEachChange(t *testing.T) {
 	}
 	f.edit(`{"spec":{"x":2}}`)
 	f.run()
-	if n := annotations(); n != 2 || f.request.Change.Type != abi.ChangeUpdated {
-		t.Errorf("%d writes for a change, which is %s", n, f.request.Change.Type)
+	if n := annotations(); n != 2 || f.change().Type != contract.Updated {
+		t.Errorf("%d writes for a change, which is %s", n, f.change().Type)
 	}
 }
 
 // An object whose annotations have no room for another one, or which its schema does not accept any
 // more: the run has succeeded all the same.
 func TestAnAnnotationThatIsRefusedFailsNoRun(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	full := true
 	f.refuses = func(string) *effect.Failure {
@@ -774,7 +714,7 @@ func TestAnAnnotationThatIsRefusedFailsNoRun(t *testing.T) {
 		}
 		return &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid", Message: "metadata.annotations: Too long"}}
 	}
-	expect := func(want abi.ChangeType, old string) {
+	expect := func(want contract.Type, old string) {
 		t.Helper()
 		f.log = nil
 		f.run()
@@ -783,10 +723,10 @@ func TestAnAnnotationThatIsRefusedFailsNoRun(t *testing.T) {
 			t.Errorf("what happened: %q, the annotation is %q", f.log, f.annotation())
 		}
 	}
-	expect(abi.ChangeCreated, "")
-	expect(abi.ChangeResynced, contentOfWidget)
+	expect(contract.Created, "")
+	expect(contract.Resynced, contentOfWidget)
 	f.edit(`{"spec":{"x":2}}`)
-	expect(abi.ChangeUpdated, "")
+	expect(contract.Updated, "")
 	full = false
 	f.run()
 	if s, valid := handled.Parse(f.annotation(), "u1"); !valid || s.Object == nil {
@@ -796,7 +736,7 @@ func TestAnAnnotationThatIsRefusedFailsNoRun(t *testing.T) {
 
 // The patch that the plugin asks for is not to fail because of the annotation.
 func TestAPatchThatIsRefusedWithTheAnnotationIsSentWithoutIt(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+	f := newChanges(t, contract.Annotation)
 	f.put(aWidget)
 	refused := &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry, Reason: "Invalid"}}
 	f.refuses = func(value string) *effect.Failure {
@@ -807,62 +747,232 @@ func TestAPatchThatIsRefusedWithTheAnnotationIsSentWithoutIt(t *testing.T) {
 	}
 	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
 	f.run()
-	if s, _ := handled.Parse(f.annotation(), "u1"); len(f.patches) != 1 || s.Digest == "" || f.c.keys[testKey].left().previous != nil {
-		t.Errorf("%d patches, annotation %q, previous %+v", len(f.patches), f.annotation(), f.c.keys[testKey].left().previous)
+	if s, _ := handled.Parse(f.annotation(), "u1"); len(f.patches) != 1 || s.Digest == "" || f.ended.Failure.Class != abi.ClassNone {
+		t.Errorf("%d patches, annotation %q, previous %+v", len(f.patches), f.annotation(), f.ended.Failure)
 	}
 }
 
-// Objects are compared once for each event, however many keys have read them.
-func TestTheAnnotationCostsEachReaderNothing(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
-	before := patched(t, f.put(aWidget), `{"spec":{"text":"`+strings.Repeat("x", 1<<20)+`"}}`)
-	written := patched(t, before, `{"metadata":{"resourceVersion":"9","annotations":{"handled.other.thole.dev/x":"1"}}}`)
-	edited := patched(t, written, `{"metadata":{"resourceVersion":"10"},"spec":{"y":1}}`)
-	for i, event := range [][2]*object.Object{{before, written}, {written, edited}} {
-		read := func() { f.c.ObserveRead(testKey, event[0], event[1], false) }
-		if allocations := testing.AllocsPerRun(100, read); allocations > 20 {
-			t.Errorf("event %d: %v allocations for each reader", i, allocations)
-		}
-		if added := len(f.log) > 0; added != (i == 1) {
-			t.Errorf("event %d makes a reader due: %t", i, added)
-		}
+// The informer is one that others of the plugin share, which follow all of each object.
+func TestNothingButMetadataIsKeptOfAnObjectOfWhichThatIsFollowed(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	rev := f.c.Revision()
+	rev.Controller.For.MetadataOnly = true
+	whole := f.put(aWidget)
+	f.store[testKey] = whole.Metadata()
+	f.run()
+	old := f.given()
+	next := patched(t, whole, `{"metadata":{"resourceVersion":"9","labels":{"a":"b"}},"spec":{"x":2}}`)
+	f.store[testKey] = next.Metadata()
+	f.c.Observe(whole, next, false)
+	f.run()
+	f.expectChange(contract.Updated, old)
+}
+
+func TestWhatWasHandledIsNotKeptBesideTheAnnotation(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	f.put(aWidget)
+	f.run()
+	f.swap(func(r *dispatch.Revision) { r.Controller.Sections = sections(contract.Annotation) })
+	f.run()
+	if kept := f.state().kept; kept != nil {
+		t.Errorf("kept: %+v", kept)
 	}
 }
 
-// BenchmarkReaders has what an event costs for each key that has read the object, of 1 MiB or
-// with 10,000 annotations.
-func BenchmarkReaders(b *testing.B) {
-	f := newFixture(&testing.T{})
-	many := &strings.Builder{}
-	for i := range 10_000 {
-		fmt.Fprintf(many, `,"example.dev/%d":"x"`, i)
+func TestAfterAnEventThatNeverCameNoRunWaitsForItAgain(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	handled := f.put(aWidget)
+	f.shown = func(object.Key) (*object.Object, bool) { return handled, true }
+	f.run()
+	f.shown, f.reconcile = nil, panics
+	f.state().behind = maxBehind
+	f.run()
+	f.request = nil
+	if f.run(); f.request == nil {
+		t.Error("the next run waits")
 	}
-	of := func(annotations, spec string) *object.Object {
-		return patched(f.t, f.put(aWidget), fmt.Sprintf(`{"metadata":{"annotations":{%s}},"spec":{%s}}`, annotations, spec))
+}
+
+// The informer shows its successor already.
+func TestAnObjectIsNotKeptByItsDifferenceToAnother(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	f.put(aWidget)
+	other, _ := object.Parse([]byte(strings.Replace(aWidget, "u1", "u2", 1)), abi.Kind{})
+	f.shown = func(object.Key) (*object.Object, bool) { return other, true }
+	f.run()
+	if kept := f.state().kept; kept == nil || kept.base != "" {
+		t.Errorf("kept: %+v", kept)
 	}
-	large := `"a":[` + strings.Repeat(`{"a":1},`, 128<<10) + `1]`
-	for name, event := range map[string][2]*object.Object{
-		"plain":       {of("", ""), of("", `"y":1`)},
-		"handled":     {of("", large), of(`"handled.other.thole.dev/x":"1"`, large)},
-		"annotations": {of(many.String()[1:], ""), of(many.String()[1:], `"y":1`)},
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				f.c.ObserveRead(testKey, event[0], event[1], false)
+}
+
+func TestASuccessorThatAnotherReplicaMayHaveHandledIsResumed(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	l := &lease{leading: make(chan struct{})}
+	f.c.Lease = l
+	l.lead()
+	f.put(aWidget)
+	f.run()
+	l.lose()
+	f.put(strings.Replace(aWidget, "u1", "u2", 1))
+	l.lead()
+	f.run()
+	f.expectChange(contract.Resumed, "")
+}
+
+func TestTheAnnotationIsNotPartOfAPatchThatMoreFollows(t *testing.T) {
+	patch := abi.Result{Result: abi.OutcomeSuccess, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
+	deletes := patch
+	deletes.Delete = []abi.Delete{{Ref: abi.Ref{APIVersion: "v1", Kind: "Gadget", Name: "g"}}}
+	for name, c := range map[string]struct {
+		result abi.Result
+		writes []abi.Kind
+	}{"a delete": {deletes, nil}, "a release of fields": {patch, []abi.Kind{gadget}}} {
+		t.Run(name, func(t *testing.T) {
+			f := newChanges(t, contract.Annotation)
+			f.c.Revision().Controller.Writes = c.writes
+			f.put(aWidget)
+			f.ends(0, c.result)
+			if f.run(); !slices.Contains(f.log, "annotate") {
+				t.Errorf("what happened: %q", f.log)
 			}
 		})
 	}
 }
 
-func TestTheAnnotationRunsNothing(t *testing.T) {
-	f := newChanges(t, abi.ChangesAnnotation)
+func TestAnObjectAboutToDisappearGetsNoAnnotation(t *testing.T) {
+	f := newChanges(t, contract.Annotation)
+	f.c.Revision().Controller.Finalizer = true
+	f.put(aWidget)
+	f.edit(`{"metadata":{"deletionTimestamp":"2026-11-20T12:00:00Z"}}`)
+	f.log = nil
+	if f.run(); slices.Contains(f.log, "annotate") || !slices.Contains(f.log, "remove finalizer") {
+		t.Errorf("what happened: %q", f.log)
+	}
+}
+
+func TestARunThatFailsLeavesAnEditedAnnotation(t *testing.T) {
+	f := newChanges(t, contract.Annotation)
+	f.put(aWidget)
+	f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":"{}"}}}`)
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`1`))})
+	if f.run(); f.annotation() != "{}" {
+		t.Errorf("the annotation is %s", f.annotation())
+	}
+}
+
+// One event may show both.
+func TestAChangeByOthersBeforeTheAnnotationIsTheirs(t *testing.T) {
+	f := newChanges(t, contract.Annotation)
+	f.c.Revision().Controller.For.MetadataOnly = true // no status is written
 	before := f.put(aWidget)
-	after := patched(t, before, `{"metadata":{"resourceVersion":"9","annotations":{"handled.other.thole.dev/x":"1"}}}`)
-	f.c.Observe(before, after, false)
-	f.c.ObserveOwned(before, after)
-	f.c.ObserveRead(testKey, before, after, false)
-	f.c.ObserveWatched(&abi.Watch{By: abi.WatchByLabel, Key: "a"}, fieldpath.Path{}, before, after)
-	f.expect()
-	f.c.ObserveRead(testKey, before, patched(t, after, `{"spec":{"x":2}}`), false)
-	f.expect("add ns/w read")
+	f.foreign = `{"metadata":{"generation":2},"spec":{"x":2}}`
+	f.run()
+	f.log = nil
+	f.c.Observe(before, f.store[testKey], false)
+	f.expect("add ns/w primary")
+}
+
+func TestAnEditedAnnotationOfAnObjectThatIsGoneIsNotTold(t *testing.T) {
+	f := newChanges(t, contract.Annotation)
+	f.c.Revision().Controller.Gone = true
+	f.put(aWidget)
+	f.edit(`{"metadata":{"annotations":{"` + handled.Annotation("p", "c") + `":"{}"}}}`)
+	f.remove()
+	f.log = nil
+	if f.run(); !f.request.Gone || slices.ContainsFunc(f.log, func(what string) bool { return strings.HasPrefix(what, "event") || what == "annotate" }) {
+		t.Errorf("what happened: %q", f.log)
+	}
+}
+
+func TestAChangeOfTheAccountMakesNoObjectANewOne(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	f.c.Observe(nil, f.put(aWidget), false)
+	f.run()
+	f.expectChange(contract.Created, "")
+	f.swap(func(r *dispatch.Revision) { r.Account = "b" })
+	f.run()
+	f.expectChange(contract.Resumed, "")
+}
+
+func TestAnObjectThatIsGoneIsDeletedFromWhatWasHandled(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	f.c.Revision().Controller.Gone = true
+	f.put(aWidget)
+	f.run()
+	handled := f.given()
+	f.edit(`{"spec":{"x":2}}`)
+	f.remove()
+	f.run()
+	f.expectChange(contract.Deleted, handled)
+}
+
+// No event comes for it any more.
+func TestARunForAnObjectThatIsGoneWaitsForNoEvent(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	f.c.Revision().Controller.Gone = true
+	o := f.put(aWidget)
+	f.run()
+	delete(f.store, testKey)
+	f.c.Observe(patched(t, o, `{"metadata":{"resourceVersion":"500"}}`), nil, false)
+	f.request = nil
+	f.run()
+	f.expectChange(contract.Deleted, "")
+}
+
+func TestWaitsForEventsAreCountedAnewForEachRun(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	handled := f.put(aWidget)
+	f.shown = func(object.Key) (*object.Object, bool) { return handled, true }
+	f.run()
+	now := f.store[testKey]
+	f.shown = nil
+	f.run() // waits
+	if f.state().behind != 1 {
+		t.Fatalf("the run has waited %d times", f.state().behind)
+	}
+	f.c.Observe(handled, now, false)
+	if f.run(); f.state().behind != 0 {
+		t.Errorf("the next one waits less: %d", f.state().behind)
+	}
+}
+
+// interrupted has the states of objects, which a run changes between two looks at one.
+type interrupted struct {
+	*world
+	looks int
+	run   func()
+}
+
+func (i *interrupted) ChangeState(o *object.Object, do func(any)) {
+	if i.looks++; i.looks == 2 {
+		i.run()
+	}
+	i.world.ChangeState(o, do)
+}
+
+func TestAnEventLeavesWhatARunKeepsMeanwhile(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	old := f.put(aWidget)
+	f.shown = func(object.Key) (*object.Object, bool) { return old, true }
+	f.run()
+	meanwhile := &kept{patch: []byte(`{"of":"a run"}`)}
+	c := controller{"p", &interrupted{world: f, run: func() { f.state().kept = meanwhile }}}
+	c.changed(f.c.Revision(), old, f.store[testKey])
+	if f.state().kept != meanwhile {
+		t.Errorf("kept is %+v", f.state().kept)
+	}
+}
+
+func TestARunThatFailsDoesNotForgetWhatARemovedAnnotationHad(t *testing.T) {
+	f := newChanges(t, contract.Annotation)
+	f.put(aWidget)
+	f.run()
+	f.edit(`{"metadata":{"annotations":null}}`)
+	f.ends(abi.CodeRetry, abi.Result{Sections: progress([]byte(`1`))})
+	f.run()
+	f.run()
+	f.expectChange(contract.Resynced, contentOfWidget)
+	if p := f.change().Progress; string(p) != "1" {
+		t.Errorf("the progress is %s", p)
+	}
 }

@@ -1,5 +1,5 @@
 // Package handled has the handled state of an object: what the last run that ended well was
-// given of it, and how the object differs from that now. abi/SPEC.md, "Changes", is the text
+// given of it, and how the object differs from that now. abi/changes/SPEC.md is the text
 // that it follows. It does no I/O; the host and the test kit of the SDK use it.
 package handled
 
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -33,29 +34,29 @@ type State struct {
 
 // Change returns how an object differs from the handled state. resumed is set if no run has
 // ended well for it since the host began to reconcile it.
-func (s State) Change(object []byte, deleting, resumed bool) abi.ChangeType {
+func (s State) Change(object []byte, deleting, resumed bool) changes.Type {
 	switch {
 	case deleting:
-		return abi.ChangeDeleted
+		return changes.Deleted
 	case !s.Known:
-		return abi.ChangeCreated
+		return changes.Created
 	case resumed:
-		return abi.ChangeResumed
+		return changes.Resumed
 	}
 	return s.difference(object)
 }
 
 // difference returns what kind of difference there is between the handled state and an object.
-func (s State) difference(object []byte) abi.ChangeType {
+func (s State) difference(object []byte) changes.Type {
 	switch {
 	case bytes.Equal(s.Object, object):
-		return abi.ChangeResynced
+		return changes.Resynced
 	case !s.hasContentOf(object):
-		return abi.ChangeUpdated
+		return changes.Updated
 	case s.Whole && !sameStatus(s.Object, object):
-		return abi.ChangeStatusUpdated
+		return changes.StatusUpdated
 	}
-	return abi.ChangeResynced
+	return changes.Resynced
 }
 
 // hasContentOf reports whether the content is that of an object.

@@ -3,7 +3,6 @@ package handled
 import (
 	"strings"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -16,7 +15,7 @@ const MaxContent = 64 << 10
 // Annotation returns the name of the annotation of a controller. Its parts are DNS labels, so
 // that the name is valid whatever their lengths are.
 func Annotation(plugin, controller string) string {
-	return "handled." + plugin + ".thole.dev/" + controller
+	return controller + "." + plugin + ".thole.dev/handled"
 }
 
 // Of returns the state of an object that was handled, with the content alone. tooLarge is set
@@ -163,33 +162,4 @@ func (s State) Old(object []byte) ([]byte, error) {
 		})
 	})
 	return rawjson.MergePatch(identity.Bytes(), content)
-}
-
-// WithoutAnnotations returns an object without the annotations of handled states, which
-// no guest is given. annotations are those of the object.
-func WithoutAnnotations(object []byte, annotations map[string]string) ([]byte, error) {
-	var names []string
-	for name := range annotations {
-		if abi.HandledAnnotation(name) {
-			names = append(names, name)
-		}
-	}
-	if names == nil {
-		return object, nil
-	}
-	w := rawjson.NewWriter(nil)
-	w.Object(func() {
-		w.Name("metadata").Object(func() {
-			if w.Name("annotations"); len(names) == len(annotations) {
-				w.Raw(nil) // a null
-				return
-			}
-			w.Object(func() {
-				for _, name := range names {
-					w.Name(name).Raw(nil)
-				}
-			})
-		})
-	})
-	return rawjson.MergePatch(object, w.Bytes())
 }

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/rawjson"
-	"github.com/thole-dev/thole/host/outcome/handled"
+	"github.com/thole-dev/thole/host/with/changes/handled"
 )
 
 const site = `{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"shop","namespace":"default","uid":"5f0c",
@@ -32,20 +32,20 @@ func TestChangeOfAnObject(t *testing.T) {
 	states := []handled.State{whole, content, content.WithoutObject()}
 	for name, c := range map[string]struct {
 		patch string
-		want  [3]abi.ChangeType // whole, content, digest
+		want  [3]changes.Type // whole, content, digest
 	}{
-		"nothing":         {`{}`, all(abi.ChangeResynced)},
-		"spec":            {`{"spec":{"replicas":4}}`, all(abi.ChangeUpdated)},
-		"a label":         {`{"metadata":{"labels":{"tier":"db"}}}`, all(abi.ChangeUpdated)},
-		"no label":        {`{"metadata":{"labels":null}}`, all(abi.ChangeUpdated)},
-		"an annotation":   {`{"metadata":{"annotations":{"note":null}}}`, all(abi.ChangeUpdated)},
-		"another part":    {`{"data":{"a":"b"}}`, all(abi.ChangeUpdated)},
-		"spec and status": {`{"spec":null,"status":null}`, all(abi.ChangeUpdated)},
-		"status":          {`{"status":{"url":"b"}}`, [3]abi.ChangeType{abi.ChangeStatusUpdated, abi.ChangeResynced, abi.ChangeResynced}},
-		"no status":       {`{"status":null}`, [3]abi.ChangeType{abi.ChangeStatusUpdated, abi.ChangeResynced, abi.ChangeResynced}},
-		"bookkeeping":     {`{"metadata":{"resourceVersion":"9","generation":4,"finalizers":null,"ownerReferences":[{"name":"o"}]}}`, all(abi.ChangeResynced)},
-		"a request":       {`{"metadata":{"annotations":{"reconcile.thole.dev/requestedAt":"now"}}}`, all(abi.ChangeResynced)},
-		"of the host":     {`{"metadata":{"annotations":{"thole.dev/applied":"1","handled.a.thole.dev/b":"2"},"labels":{"thole.dev/managed-by":"a"}}}`, all(abi.ChangeResynced)},
+		"nothing":         {`{}`, all(changes.Resynced)},
+		"spec":            {`{"spec":{"replicas":4}}`, all(changes.Updated)},
+		"a label":         {`{"metadata":{"labels":{"tier":"db"}}}`, all(changes.Updated)},
+		"no label":        {`{"metadata":{"labels":null}}`, all(changes.Updated)},
+		"an annotation":   {`{"metadata":{"annotations":{"note":null}}}`, all(changes.Updated)},
+		"another part":    {`{"data":{"a":"b"}}`, all(changes.Updated)},
+		"spec and status": {`{"spec":null,"status":null}`, all(changes.Updated)},
+		"status":          {`{"status":{"url":"b"}}`, [3]changes.Type{changes.StatusUpdated, changes.Resynced, changes.Resynced}},
+		"no status":       {`{"status":null}`, [3]changes.Type{changes.StatusUpdated, changes.Resynced, changes.Resynced}},
+		"bookkeeping":     {`{"metadata":{"resourceVersion":"9","generation":4,"finalizers":null,"ownerReferences":[{"name":"o"}]}}`, all(changes.Resynced)},
+		"a request":       {`{"metadata":{"annotations":{"reconcile.thole.dev/requestedAt":"now"}}}`, all(changes.Resynced)},
+		"of the host":     {`{"metadata":{"annotations":{"thole.dev/applied":"1","b.a.thole.dev/handled":"2"},"labels":{"thole.dev/managed-by":"a"}}}`, all(changes.Resynced)},
 	} {
 		for i, s := range states {
 			if got := s.Change(patched(t, c.patch), false, false); got != c.want[i] {
@@ -55,21 +55,21 @@ func TestChangeOfAnObject(t *testing.T) {
 	}
 }
 
-func all(c abi.ChangeType) [3]abi.ChangeType { return [3]abi.ChangeType{c, c, c} }
+func all(c changes.Type) [3]changes.Type { return [3]changes.Type{c, c, c} }
 
 func TestFirstThatAppliesIsTheChange(t *testing.T) {
 	known := handled.State{Known: true}
 	for name, c := range map[string]struct {
 		state             handled.State
 		deleting, resumed bool
-		want              abi.ChangeType
+		want              changes.Type
 	}{
-		"deleted before its first run":   {handled.State{}, true, true, abi.ChangeDeleted},
-		"deleted":                        {known, true, false, abi.ChangeDeleted},
-		"created":                        {handled.State{}, false, true, abi.ChangeCreated},
-		"resumed":                        {known, false, true, abi.ChangeResumed},
-		"what was handled is not known":  {known, false, false, abi.ChangeUpdated},
-		"only progress since a creation": {handled.State{Progress: []byte("1")}, false, false, abi.ChangeCreated},
+		"deleted before its first run":   {handled.State{}, true, true, changes.Deleted},
+		"deleted":                        {known, true, false, changes.Deleted},
+		"created":                        {handled.State{}, false, true, changes.Created},
+		"resumed":                        {known, false, true, changes.Resumed},
+		"what was handled is not known":  {known, false, false, changes.Updated},
+		"only progress since a creation": {handled.State{Progress: []byte("1")}, false, false, changes.Created},
 	} {
 		if got := c.state.Change([]byte(site), c.deleting, c.resumed); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -99,7 +99,7 @@ func TestADigestHasOldOfAnObjectThatHasNotChanged(t *testing.T) {
 
 func TestANullIsAsGoodAsNothing(t *testing.T) {
 	s := handled.State{Known: true, Whole: true, Object: []byte(`{"spec":{"a":null},"status":null,"metadata":{"labels":null}}`)}
-	if got := s.Change([]byte(`{"data":null,"spec":{}}`), false, false); got != abi.ChangeResynced {
+	if got := s.Change([]byte(`{"data":null,"spec":{}}`), false, false); got != changes.Resynced {
 		t.Errorf("%s", got)
 	}
 }
@@ -150,10 +150,10 @@ func TestAContentThatIsTooLargeHasADigest(t *testing.T) {
 	if err != nil || !tooLarge || s.Object != nil || len(s.Value("5f0c")) > 200 {
 		t.Fatalf("%d bytes, %t, %v", len(s.Value("5f0c")), tooLarge, err)
 	}
-	if got := s.Change(large, false, false); got != abi.ChangeResynced {
+	if got := s.Change(large, false, false); got != changes.Resynced {
 		t.Errorf("the same object: %s", got)
 	}
-	if got := s.Change([]byte(site), false, false); got != abi.ChangeUpdated {
+	if got := s.Change([]byte(site), false, false); got != changes.Updated {
 		t.Errorf("another one: %s", got)
 	}
 }
@@ -182,22 +182,6 @@ func TestOldHasTheVersionInWhichItWasGiven(t *testing.T) {
 	}
 	if next, _, _ := handled.Of(now); next.Equal(s) {
 		t.Error("the annotation of the other version is not replaced")
-	}
-}
-
-func TestGuestsDoNotSeeTheAnnotation(t *testing.T) {
-	object := patched(t, `{"metadata":{"annotations":{"handled.a.thole.dev/b":"2"}}}`)
-	got, err := handled.WithoutAnnotations(object, map[string]string{"note": "x", "handled.a.thole.dev/b": "2"})
-	if err != nil || !rawjson.Equal(got, []byte(site)) {
-		t.Errorf("%s, %v", got, err)
-	}
-	only := []byte(`{"metadata":{"name":"a","annotations":{"handled.a.thole.dev/b":"2"}}}`)
-	if got, err := handled.WithoutAnnotations(only, map[string]string{"handled.a.thole.dev/b": "2"}); err != nil || string(got) != `{"metadata":{"name":"a"}}` {
-		t.Errorf("%s, %v", got, err)
-	}
-	same, _ := handled.WithoutAnnotations(object, map[string]string{"note": "x"})
-	if &same[0] != &object[0] {
-		t.Error("an object without the annotation was copied")
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// changesModel is what a controller with changes in memory, which asks for objects that are gone,
-// should have given the plugin of a [world]. world.mu guards it; a nil model has no opinion.
-type changesModel struct {
+// ledgerModel is what a controller with the ledger, which asks for objects that are gone, should have given the plugin
+// of a [world]. world.mu guards it; a nil model has no opinion.
+type ledgerModel struct {
 	given   map[string]given     // by key: to the last call
 	handled map[types.UID]string // what the last run that ended well was given
 	cleaned map[types.UID]bool   // the cleanup has succeeded, but perhaps for the finalizer
@@ -33,18 +33,18 @@ type given struct {
 	gone bool
 }
 
-func (w *world) askForChanges() {
-	w.model = &changesModel{
+func (w *world) keepLedger() {
+	w.model = &ledgerModel{
 		given: map[string]given{}, handled: map[types.UID]string{},
 		cleaned: map[types.UID]bool{}, went: map[types.UID]bool{}, done: map[types.UID]bool{},
 	}
 	rev := w.c.Revision()
-	rev.Controller.Changes, rev.Controller.Gone = abi.ChangesMemory, true
+	rev.Controller.Gone, w.c.Hooks = true, []Hooks{{}, ledger()}
 }
 
 // called compares a request with what it should have. An object that is gone may have been
-// forgotten before its event: old is best effort then.
-func (m *changesModel) called(primary *object.Object, request *abi.Request) {
+// forgotten before its event.
+func (m *ledgerModel) called(primary *object.Object, request *abi.Request) {
 	if m == nil {
 		return
 	}
@@ -53,12 +53,16 @@ func (m *changesModel) called(primary *object.Object, request *abi.Request) {
 	}
 	m.given[primary.Key().String()] = given{primary.UID, string(request.Object), request.Gone}
 	handled, ever := m.handled[primary.UID]
-	old, kind := request.Change.Old, request.Change.Type
+	e := entryOf(request)
+	old, kind := []byte(e.Old), e.Type
+	if string(old) == "null" {
+		old = nil
+	}
 	if old != nil && !rawjson.Equal(old, []byte(handled)) || old == nil && ever && !request.Gone {
 		add("old is %s, want %s", old, handled)
 	}
-	if kind == abi.ChangeCreated && ever || (kind == abi.ChangeDeleted) != (request.Gone || primary.Deleting()) {
-		add("the change is %s of one that was handled: %t", kind, ever)
+	if kind == "created" && ever || (kind == "deleted") != (request.Gone || primary.Deleting()) {
+		add("the entry is %s of one that was handled: %t", kind, ever)
 	}
 	switch {
 	case !request.Gone:
@@ -68,7 +72,7 @@ func (m *changesModel) called(primary *object.Object, request *abi.Request) {
 }
 
 // ended notes the end of the run of the last call.
-func (m *changesModel) ended(e events.RunEnded) {
+func (m *ledgerModel) ended(e events.RunEnded) {
 	if m == nil || e.Failure.Class != abi.ClassNone {
 		return
 	}
@@ -81,7 +85,7 @@ func (m *changesModel) ended(e events.RunEnded) {
 }
 
 // shows notes what the informer shows of an object; either may be nil.
-func (m *changesModel) shows(before, now *object.Object) {
+func (m *ledgerModel) shows(before, now *object.Object) {
 	if m != nil && before != nil && before.Kind == widget && (now == nil || now.UID != before.UID) {
 		m.went[before.UID] = true
 	}
@@ -98,7 +102,7 @@ func (w *world) cleansUp(uid types.UID) {
 
 // problems returns what is wrong when nothing happens any more. world.mu and Controller.mu are
 // held.
-func (m *changesModel) problems(w *world) (all []string) {
+func (m *ledgerModel) problems(w *world) (all []string) {
 	if m == nil {
 		return nil
 	}
@@ -126,12 +130,12 @@ func (m *changesModel) problems(w *world) (all []string) {
 	return all
 }
 
-// Whatever fails, and however late the informer is: old is what the last run that ended well was
-// given, and each object that goes without a cleanup has its run, once.
-func TestEveryChangeIsTold(t *testing.T) {
+// Whatever fails, and however late the informer is: a capability has the state of the object, and its hooks are told
+// how runs end, and each object that goes without a cleanup has its run, once.
+func TestTheLedgerIsRight(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPlan(r, "remove the finalizer")
-		p.changes, p.finalizer = true, rapid.Bool().Draw(r, "finalizer")
+		p.ledger, p.finalizer = true, rapid.Bool().Draw(r, "finalizer")
 		var problems []string
 		synctest.Test(t, func(*testing.T) { problems = p.run() })
 		if len(problems) > 0 {
