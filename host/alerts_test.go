@@ -16,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
@@ -94,10 +95,8 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 	apply(t, client.Resource(crds), crd)
 	const sink = "http://127.0.0.1:1/events"
 	r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
-		c.Allow = config.Allow{
-			Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}, Webhooks: []string{config.EveryPlugin},
-		}.WithAllSections()
-		c.Webhook = config.Webhook{Listen: "127.0.0.1:0", URL: "https://127.0.0.1:1", Secret: config.WebhookSecret{Namespace: "default"}}
+		c.Allow = config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}.WithAllSections()
+		c.Values = sections(t, "webhooks: {listen: '127.0.0.1:0', url: 'https://127.0.0.1:1', secret: {namespace: default}}")
 		c.LeaderElection = config.LeaderElection{LeaderElect: true, ResourceNamespace: "default", Shards: 1}
 	})
 	writeText(t, filepath.Join(r.dir, "gate-a.yaml"), "apiVersion: thole.dev/v1alpha1\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\nwebhooks: {}\n")
@@ -112,7 +111,9 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 		r.expectState(plugin, func(s catalog.Status) bool { return s.State == catalog.Running })
 	}
 	families := map[string]*dto.MetricFamily{}
-	await.Until(t, "there is a certificate", func() bool { return !r.host.webhooks.expires().IsZero() })
+	await.Until(t, "there is a certificate, and the host is ready", func() bool {
+		return !slices.ContainsFunc(r.host.readiness(), func(c serve.Check) bool { return c.Ready() != nil })
+	})
 	gathered, err := r.host.metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

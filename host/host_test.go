@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,29 @@ func run(tb testing.TB, config config.Config, env Environment) (h *Host, end fun
 		}
 	})
 	return h, end
+}
+
+// sections returns what a file of --config has in the fields of capabilities.
+func sections(tb testing.TB, text string) map[string]config.HostSection {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "config.yaml")
+	writeText(tb, file, text)
+	c, err := config.Read(file, standard.Capabilities().Sections()...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.Values
+}
+
+// freeAddress returns an address of this machine that nobody listens on.
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
+	l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func (r *runningHost) install(name string, wasm []byte) {

@@ -68,11 +68,10 @@ func startNeighbour(b *testing.B, c *containers) *neighbour {
 	other := bytes.ReplaceAll(bytes.ReplaceAll(wasm, []byte("container"), []byte("neighbour")), []byte("Container"), []byte("Neighbour"))
 	c.ok(os.WriteFile(filepath.Join(dir, "container.wasm"), wasm, 0o644))
 	c.ok(os.WriteFile(filepath.Join(dir, "neighbour.wasm"), other, 0o644))
-	file := filepath.Join(b.TempDir(), "config.yaml")
-	c.ok(os.WriteFile(file, []byte("receives: {eventsPerSecond: 10000}"), 0o644))
-	settings, err := config.Read(file, standard.Capabilities().Sections()...)
-	c.ok(err)
-	settings.Plugins, settings.Listen, settings.HostIdentity, settings.CacheDir = dir, "127.0.0.1:0", true, filepath.Join(b.TempDir(), "cache")
+	settings := config.Config{
+		Plugins: dir, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(b.TempDir(), "cache"),
+		Values: sections(b, "receives: {eventsPerSecond: 10000}"),
+	}
 	h, _ := run(b, settings, Environment{Cluster: c.cluster, Logger: hclog.NewNullLogger(), Version: "test", Capabilities: standard.Capabilities()})
 	n := &neighbour{c, "http://" + h.Address() + "/events/", client.Resource(schema.GroupVersionResource{Group: "test.thole.dev", Version: "v1", Resource: "neighbours"}).Namespace("default")}
 	for i := range 100 {

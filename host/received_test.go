@@ -158,17 +158,18 @@ func (c *containers) expectGiven(name string, ids ...string) {
 func TestEventsFromOutsideReachTheRunsOfTheirObjects(t *testing.T) {
 	c := startContainers(t)
 	wasm, asHost := wasmbuild.Build(t, wasmbuild.TinyGo, "host/with/receives/testdata/container"), c.asHost()
-	replica := func() *runningHost {
-		r := startWith(t, asHost, standard.Capabilities(), func(cfg *config.Config) {
+	replica := func() (r *runningHost, secure string) {
+		address := freeAddress(t)
+		r = startWith(t, asHost, standard.Capabilities(), func(cfg *config.Config) {
 			fastElection(cfg)
-			cfg.Webhook = config.Webhook{Listen: "127.0.0.1:0", URL: "https://127.0.0.1", Secret: config.WebhookSecret{Namespace: "default"}}
+			cfg.Values = sections(t, "webhooks: {listen: '"+address+"', url: 'https://127.0.0.1', secret: {namespace: default}}")
 		})
 		if status, _ := c.send("http://"+r.host.Address()+"/events", "subject", "default/one", "null"); status != http.StatusNotFound && status != http.StatusServiceUnavailable {
 			t.Errorf("a host without plugins answers %d", status)
 		}
 		c.events--
 		r.install("container", wasm)
-		return r
+		return r, "https://" + address + "/events"
 	}
 	state := func(r *runningHost, want catalog.State) {
 		await.Until(t, "the plugin is "+string(want), func() bool {
@@ -176,12 +177,12 @@ func TestEventsFromOutsideReachTheRunsOfTheirObjects(t *testing.T) {
 			return len(all) == 1 && all[0].State == want
 		})
 	}
-	leader := replica()
+	leader, secure := replica()
 	state(leader, catalog.Running)
-	standby := replica()
+	standby, after := replica()
 	state(standby, catalog.Standby)
 
-	plain, secure := "http://"+leader.host.Address()+"/events", "https://"+leader.host.webhooks.server.Address()+"/events"
+	plain := "http://" + leader.host.Address() + "/events"
 	await.Until(t, "there is a certificate, and the roles count", func() bool {
 		r, err := c.client.Get(secure)
 		if err == nil {
@@ -211,11 +212,10 @@ func TestEventsFromOutsideReachTheRunsOfTheirObjects(t *testing.T) {
 	c.expectGiven("two", "2", "3")
 
 	c.events = 99
-	if status, text := c.send("https://"+standby.host.webhooks.server.Address()+"/events", "subject", "default/one", "1"); status != http.StatusServiceUnavailable {
+	if status, text := c.send(after, "subject", "default/one", "1"); status != http.StatusServiceUnavailable {
 		t.Errorf("the standby answers %d %s", status, text)
 	}
 	c.ok(leader.end())
-	after := "https://" + standby.host.webhooks.server.Address() + "/events"
 	await.Until(t, "the other replica takes events", func() bool {
 		status, _ := c.send(after, "subject", "default/one", "1")
 		if status != http.StatusAccepted {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/certificates"
 	"github.com/thole-dev/thole/host/config"
@@ -39,12 +40,12 @@ type webhooks struct {
 
 // newWebhooks returns nil if there is no address to serve them on.
 func newWebhooks(ctx context.Context, h *Host, cluster *rest.Config, pod *corev1.ObjectReference) (*webhooks, error) {
-	c := h.config.Webhook
-	if c.Listen == "" {
+	c, _ := h.config.Values[contract.Name].(*webhook.HostSettings)
+	if c == nil || c.Listen == "" {
 		return nil, nil
 	}
 	w := &webhooks{h: h, metrics: h.metrics.Webhooks(webhook.Reasons())}
-	endpoint, err := endpointOf(&c, pod)
+	endpoint, err := endpointOf(c, pod)
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
@@ -83,7 +84,7 @@ func newWebhooks(ctx context.Context, h *Host, cluster *rest.Config, pod *corev1
 }
 
 // endpointOf returns where the API server reaches the host, and completes c by the pod.
-func endpointOf(c *config.Webhook, pod *corev1.ObjectReference) (webhook.Endpoint, error) {
+func endpointOf(c *webhook.HostSettings, pod *corev1.ObjectReference) (webhook.Endpoint, error) {
 	if pod != nil {
 		c.Secret.Namespace = cmp.Or(c.Secret.Namespace, pod.Namespace)
 		c.Service.Namespace = cmp.Or(c.Service.Namespace, pod.Namespace)
@@ -125,7 +126,7 @@ func (w *webhooks) plugins() []webhook.Plugin {
 	for _, s := range w.h.catalog.Statuses() {
 		policy, known := w.h.policies.of(s.Name)
 		runs := slices.ContainsFunc(all, func(p webhook.Plugin) bool { return p.Name == s.Name })
-		if !runs && known && policy.Webhooks == nil {
+		if !runs && known && webhook.SettingsOf(policy) == nil {
 			all = append(all, webhook.Plugin{Name: s.Name, Leads: w.h.replicas.leadsPlugin(s.Name), DryRun: policy.DryRun})
 		}
 	}
@@ -149,7 +150,7 @@ func (w *webhooks) knownOf(plugin string) (webhook.Known, bool) {
 	if p, runs := w.h.runner.ReviewedOf(plugin); runs {
 		k.Webhooks = p.Webhooks
 	} else if policy, read := w.h.policies.of(plugin); read {
-		k.Webhooks = policy.Webhooks
+		k.Webhooks = webhook.SettingsOf(policy)
 	}
 	return k, true
 }
@@ -231,7 +232,7 @@ func (w *webhooks) observe(event events.Event, logger hclog.Logger) {
 	case !started:
 	case w != nil:
 		w.metrics.Started(e.Plugin, e.Manifest, webhook.Results)
-	case config.Offers(e.Manifest):
+	case webhook.Offers(e.Manifest):
 		logger.Warn(notServed, "plugin", e.Plugin)
 	}
 }

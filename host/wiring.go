@@ -25,6 +25,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
+	"github.com/thole-dev/thole/host/webhook"
 )
 
 // modules returns the plugins of a snapshot for the catalog. This is where the
@@ -208,7 +209,7 @@ func (h *Host) Plugins() []runner.PluginStatus {
 func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sandbox.Stats) []runner.PluginStatus {
 	out, offers := []runner.PluginStatus{}, map[string]bool{}
 	for _, r := range h.catalog.Running() {
-		offers[r.Plugin] = config.Offers(r.Manifest)
+		offers[r.Plugin] = webhook.Offers(r.Manifest)
 	}
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]

@@ -130,10 +130,6 @@ func (a Allow) problems() (problems []error) {
 		}
 		problems = append(problems, entryProblems(at.Key(plugin), a.Entries[plugin])...)
 	}
-	at = field.NewPath("allow", "webhooks")
-	for i, plugin := range a.Webhooks {
-		problems = append(problems, pluginProblems(at.Index(i), plugin)...)
-	}
 	at = field.NewPath("allow", "namespaces")
 	for _, plugin := range slices.Sorted(maps.Keys(a.Namespaces)) {
 		problems = append(problems, pluginProblems(at, plugin)...)

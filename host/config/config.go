@@ -73,8 +73,6 @@ type Config struct {
 	GuestMemoryMiB int `json:"guestMemoryMiB,omitempty"`
 	// LeaderElection is how replicas of the host share the plugins.
 	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
-	// Webhook is how the host serves reviews and conversions of plugins to the API server.
-	Webhook Webhook `json:"webhooks,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -100,9 +98,6 @@ type Allow struct {
 	// Pooled names the plugins that may keep state across namespaces, if the plugin's
 	// policy has the isolation "pooled". [EveryPlugin] stands for all plugins.
 	Pooled []string `json:"pooled,omitempty"`
-	// Webhooks names the plugins whose policies may have webhooks. [EveryPlugin] stands for
-	// all plugins.
-	Webhooks []string `json:"webhooks,omitempty"`
 	// Namespaces are those in which a plugin may read and write objects, by the name
 	// of the plugin; it follows no objects in others. [EveryPlugin] stands for all
 	// plugins that are not named; without it these have all namespaces. Cluster-scoped
@@ -150,7 +145,7 @@ func (c *Config) numbers() []number {
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.LeaderElection.numbers(), c.Webhook.numbers(), c.Limits.numbers(), sectionNumbers(c.bounds()))
+	}, c.LeaderElection.numbers(), c.Limits.numbers(), sectionNumbers(c.bounds()))
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
@@ -193,7 +188,6 @@ func (c Config) WithDefaults() Config {
 	}
 	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
 	c.Metrics.setDefaults(c.Listen)
-	c.Webhook.setDefaults()
 	c.setSections()
 	for _, n := range c.numbers() {
 		if n.value == 0 {
@@ -227,12 +221,11 @@ func (c Config) problems() (problems []error) {
 	if c.Namespace != "" {
 		problems = append(problems, ValidateNamespace(c.Namespace))
 	}
-	if err := addressProblem(field.NewPath("listen"), c.Listen); err != nil {
+	if err := AddressProblem(field.NewPath("listen"), c.Listen); err != nil {
 		problems = append(problems, err)
 	}
 	problems = append(problems, c.Metrics.problems()...)
 	problems = append(problems, c.LeaderElection.problems()...)
-	problems = append(problems, c.Webhook.problems()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		problems = append(problems, c.Values[name].Problems(field.NewPath(name))...)
 	}
@@ -253,8 +246,8 @@ func (c Config) problems() (problems []error) {
 	return problems
 }
 
-// addressProblem returns an error if address, "" for none, is not one to listen on.
-func addressProblem(at *field.Path, address string) error {
+// AddressProblem returns an error if address, "" for none, is not one to listen on.
+func AddressProblem(at *field.Path, address string) error {
 	if _, _, err := net.SplitHostPort(address); address == "" || err == nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestUnknownFieldIsRefusedWithTheKnownOne(t *testing.T) {
 		"pluginz: x":            `unknown field "pluginz", did you mean "plugins"?`,
 		"Plugins: x":            `unknown field "Plugins", did you mean "plugins"?`,
 		"limits: {memoryMB: 1}": `unknown field "limits.memoryMB", did you mean "limits.memoryMiB"?`,
-		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are entries, namespaces, pooled, serviceAccounts, webhooks`,
+		"allow: {nothing: [a]}": `unknown field "allow.nothing"; known there are entries, namespaces, pooled, serviceAccounts`,
 		"limits: {memory: 1}":   `unknown field "limits.memory", did you mean "limits.memoryMiB"?`,
 		"limits: {fuelMax: 1}":  `unknown field "limits.fuelMax", did you mean "limits.fuel"?`,
 		"entries: {}":           `unknown field "entries": entries belongs below allow`,

@@ -12,10 +12,10 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// This file checks how entries and matchConditions are written, which the decoder would report
+// This file checks how entries are written, which the decoder would report
 // without saying where.
 
-// misshapenEntries returns an error for everything in the entries and matchConditions of a file
+// misshapenEntries returns an error for everything in the entries of a file
 // that is not written as they are. Those it removes.
 func misshapenEntries(known fields, written map[string]any) (problems []error) {
 	for _, path := range known.paths() {
@@ -29,8 +29,6 @@ func misshapenEntries(known fields, written map[string]any) (problems []error) {
 			for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
 				found = append(found, entriesShape(field.NewPath(path).Key(plugin), t.Elem(), byPlugin[plugin])...)
 			}
-		case t == reflect.TypeFor[MatchConditions]():
-			found = conditionsShape(field.NewPath(path), value)
 		}
 		if found != nil {
 			unstructured.RemoveNestedField(written, split(path)...)

@@ -22,11 +22,10 @@ import (
 type Needs struct {
 	Entries  rights.Entries            // allow
 	Sections map[string]MissingSection // of capabilities, by the names of their fields
-	Webhooks bool                      // {}, with the defaults
 }
 
 // Any reports whether something is missing.
-func (n Needs) Any() bool { return n.Entries != nil || len(n.Sections) > 0 || n.Webhooks }
+func (n Needs) Any() bool { return n.Entries != nil || len(n.Sections) > 0 }
 
 // Lacks returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
 func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
@@ -36,7 +35,6 @@ func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Se
 	if p.Allow.Missing(asked) {
 		n.Entries = p.Allow.CompletedFor(asked)
 	}
-	n.Webhooks = p.Webhooks == nil && Offers(m)
 	for _, s := range sections {
 		if s.Missing == nil {
 			continue
@@ -68,9 +66,6 @@ func (p Policy) With(n Needs) Policy {
 		}
 		p.Sections = all
 	}
-	if n.Webhooks {
-		p.Webhooks = DefaultWebhooks()
-	}
 	return p
 }
 
@@ -98,9 +93,6 @@ func (n Needs) MarshalJSON() ([]byte, error) {
 		}
 		p[name] = json.RawMessage(asJSON)
 	}
-	if n.Webhooks {
-		p["webhooks"] = struct{}{}
-	}
 	if n.Entries != nil {
 		p["allow"] = n.Entries
 	}
@@ -112,9 +104,6 @@ func (n Needs) PolicyText() string {
 	fields := []string{"apiVersion: " + rights.APIVersion}
 	for _, name := range slices.Sorted(maps.Keys(n.Sections)) {
 		fields = append(fields, name+": "+n.Sections[name].Text)
-	}
-	if n.Webhooks {
-		fields = append(fields, "webhooks: {}")
 	}
 	if n.Entries != nil {
 		fields = append(fields, "allow: "+n.Entries.String())
@@ -130,12 +119,17 @@ func (n Needs) configText(plugin string) string {
 		fields = append(fields, fmt.Sprintf("entries: {%s: %s}", rights.Quote(plugin), n.Entries))
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Sections)) {
-		fields = append(fields, fmt.Sprintf("%s: {%s: %s}", name, rights.Quote(plugin), n.Sections[name].Allow))
-	}
-	if n.Webhooks {
-		fields = append(fields, fmt.Sprintf("webhooks: [%s]", rights.Quote(plugin)))
+		fields = append(fields, allowText(name, plugin, n.Sections[name].Allow))
 	}
 	return "{allow: {" + strings.Join(fields, ", ") + "}}"
+}
+
+// allowText returns the field of a capability in allow, with what it has of a plugin, on one line.
+func allowText(name, plugin string, value AllowSection) string {
+	if value == (Named{}) {
+		return fmt.Sprintf("%s: [%s]", name, rights.Quote(plugin))
+	}
+	return fmt.Sprintf("%s: {%s: %s}", name, rights.Quote(plugin), value)
 }
 
 // notAllowed returns the error of a part of a policy, at that path, that needs this of the configuration.
@@ -163,7 +157,6 @@ func (n Needs) beyond(a Allow, plugin string) (more Needs) {
 			more.Sections[name] = s
 		}
 	}
-	more.Webhooks = n.Webhooks && !a.AllowsWebhooks(plugin)
 	return more
 }
 

@@ -34,10 +34,6 @@ type Policy struct {
 	// DryRun sends every write of the plugin to the API server as a dry run:
 	// it is checked and not stored. What would have changed is logged.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Webhooks lets the plugin review the requests for objects that its controllers validate or
-	// mutate, and convert those that they convert: {} with the defaults. The configuration must
-	// allow it too.
-	Webhooks *Webhooks `json:"webhooks,omitempty"`
 	// LogLevel is the level from which on the lines of the plugin, and those about its runs, are
 	// logged: trace, debug, info, warn or error. The default is --log-level. A change takes
 	// effect at once, and runs nothing.
@@ -141,7 +137,6 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 	}
 	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
 	problems = append(problems, c.Allow.sectionProblems(plugin, p)...)
-	problems = append(problems, c.checkWebhooks(plugin, p)...)
 	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p), p.checkLogLevel())
 	return joined(problems)
 }

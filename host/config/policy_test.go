@@ -30,8 +30,6 @@ func TestPolicyThatAllowsMoreThanTheConfigurationIsRefused(t *testing.T) {
 		"limits: {concurrency: 9}":        "limits.concurrency: Invalid value: 9: must be at most 8, the host's limit",
 		"dryRuns: true":                   `unknown field "dryRuns", did you mean "dryRun"?`,
 		"dryRun: maybe":                   `dryRun: Invalid value: "maybe": must be true or false`,
-		"webhook: {}":                     `unknown field "webhook", did you mean "webhooks"?`,
-		"webhook: {failurePolicy: Fail}":  `unknown field "webhook", did you mean "webhooks"?`,
 		"probation: 0s":                   `unknown field "probation": it belongs in the file of --config`,
 		"allow: {namespaces: {a: [b]}}":   `allow: Invalid value: {"namespaces":{"a":["b"]}}: must be a list of entries, such as {groups: `,
 		"limits: {writesPerSecond: 1e-9}": "limits.writesPerSecond: Invalid value: 1e-09: must be between 0.1 and 100000",

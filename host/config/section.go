@@ -35,8 +35,8 @@ type Section struct {
 	// Config returns the value of the field in the file of --config with its defaults, which are kept where
 	// the file has nothing: a pointer as well, see [Bounding]. It is nil if there is no field.
 	Config func() HostSection
-	// Allow is a value of the type that the field in allow has for each plugin, see [Allow.SectionOf]. It is nil if
-	// there is no field.
+	// Allow is a value of the type that the field in allow has for each plugin, see [Allow.SectionOf], or [Named]. It is
+	// nil if there is no field.
 	Allow AllowSection
 }
 
@@ -69,10 +69,43 @@ type AllowSection interface {
 	Problems(at *field.Path) []error
 }
 
+// Named is what allow has of each plugin in a field that is a list of their names.
+type Named struct{}
+
+// EntryExample implements [EntryExampler].
+func (Named) EntryExample() string { return "" }
+
+// Problems implements [AllowSection].
+func (Named) Problems(*field.Path) []error { return nil }
+
+func (Named) String() string { return "" }
+
 // HostSection is what the file of --config has in the field of a capability.
 type HostSection interface {
 	// Problems returns what is wrong with the value. at is the path of the field.
 	Problems(at *field.Path) []error
+}
+
+// Listening is implemented by a [HostSection] of a capability that serves something at an address of its own.
+type Listening interface {
+	HostSection
+	// Address returns the address, which may be set, "" if nothing is served, and the flag of thole run that wins over
+	// it. usage describes the flag.
+	Address() (address *string, flag, usage string)
+	// ListenLocally sets an address of this machine, and how an API server on this machine reaches it.
+	ListenLocally(address string)
+}
+
+// Listening returns the fields that are [Listening], by their names. What is set there is part of the configuration.
+func (c *Config) Listening() map[string]Listening {
+	c.setSections()
+	all := map[string]Listening{}
+	for name, value := range c.Values {
+		if l, ok := value.(Listening); ok {
+			all[name] = l
+		}
+	}
+	return all
 }
 
 // PolicySection is what the policy of a plugin has in the field of a capability.
@@ -93,13 +126,14 @@ type WaitingSection interface {
 // SectionOf returns what allow has in the field of a capability for a plugin, which bounds the field in its policy; nil
 // if there is nothing. Everything is allowed if all is true.
 func (a Allow) SectionOf(name, plugin string) (allowed AllowSection, all bool) {
+	all = a.allSections && a.Sections[name] == nil
 	if own, ok := a.Sections[name][plugin]; ok {
-		return own, a.allSections
+		return own, all
 	}
-	return a.Sections[name][EveryPlugin], a.allSections
+	return a.Sections[name][EveryPlugin], all
 }
 
-// WithAllSections returns the ceiling without bounds for the fields of capabilities.
+// WithAllSections returns the ceiling without bounds for the fields of capabilities that it does not have.
 func (a Allow) WithAllSections() Allow {
 	a.allSections = true
 	return a
@@ -249,11 +283,16 @@ func configFields(sections []Section) fields {
 	return all
 }
 
-// allowSections returns pointers to what the fields in allow have, by the paths of these: maps by plugin.
+// allowSections returns pointers to what the fields in allow have, by the paths of these: maps by plugin, or lists of
+// plugins.
 func allowSections(sections []Section) map[string]any {
 	all := map[string]any{}
 	for _, s := range sections {
-		if s.Allow != nil {
+		switch s.Allow {
+		case nil:
+		case Named{}:
+			all["allow."+s.Name] = new([]string)
+		default:
 			all["allow."+s.Name] = reflect.New(reflect.MapOf(reflect.TypeFor[string](), reflect.TypeOf(s.Allow))).Interface()
 		}
 	}
@@ -300,14 +339,18 @@ func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) 
 	return problems
 }
 
-// add adds what allow has in the field of a capability, a map by plugin.
-func (a *Allow) add(name string, byPlugin reflect.Value) {
+// add adds what allow has in the field of a capability: a map by plugin, or a list of plugins.
+func (a *Allow) add(name string, value reflect.Value) {
 	if a.Sections == nil {
 		a.Sections = map[string]map[string]AllowSection{}
 	}
 	a.Sections[name] = map[string]AllowSection{}
-	for plugin, value := range byPlugin.Seq2() {
-		a.Sections[name][plugin.String()] = value.Interface().(AllowSection)
+	for key, element := range value.Seq2() {
+		if value.Kind() == reflect.Slice {
+			a.Sections[name][element.String()] = Named{}
+		} else {
+			a.Sections[name][key.String()] = element.Interface().(AllowSection)
+		}
 	}
 }
 
@@ -384,7 +427,7 @@ func (a Allow) problemsOfSections() (problems []error) {
 		for _, plugin := range slices.Sorted(maps.Keys(a.Sections[name])) {
 			s := a.Sections[name][plugin]
 			problems = append(problems, pluginProblems(at, plugin)...)
-			if reflect.ValueOf(s).Len() == 0 {
+			if s != (Named{}) && reflect.ValueOf(s).Len() == 0 {
 				problems = append(problems, field.Required(at.Key(plugin), "write an entry, or remove the line"))
 			}
 			problems = append(problems, s.Problems(at.Key(plugin))...)
@@ -428,7 +471,17 @@ func (c Config) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements [json.Marshaler]: each section is a field.
 func (a Allow) MarshalJSON() ([]byte, error) {
 	type fieldsAlone Allow
-	return marshalSections(fieldsAlone(a), a.Sections)
+	sections := map[string]any{}
+	for name, byPlugin := range a.Sections {
+		switch plugins := slices.Sorted(maps.Keys(byPlugin)); {
+		case len(plugins) == 0:
+		case byPlugin[plugins[0]] == (Named{}):
+			sections[name] = plugins
+		default:
+			sections[name] = byPlugin
+		}
+	}
+	return marshalSections(fieldsAlone(a), sections)
 }
 
 func marshalSections[S any](fieldsAlone any, sections map[string]S) ([]byte, error) {

@@ -498,3 +498,99 @@ func TestBoundsAreKeptWithOtherSections(t *testing.T) {
 		})
 	}
 }
+
+// stamp is the section of a capability that allow has a list of plugins for.
+type stamp struct{}
+
+func (*stamp) Problems(at *field.Path, plugin string, ceiling Allow) []error {
+	if allowed, all := ceiling.SectionOf("stamp", plugin); allowed == nil && !all {
+		return []error{NotAllowed(at, plugin, "stamp", Named{})}
+	}
+	return nil
+}
+
+func (*stamp) Secrets() []rights.SecretRef { return nil }
+
+func TestAFieldOfAllowMayBeAListOfPlugins(t *testing.T) {
+	section := Section{Name: "stamp", New: func() PolicySection { return &stamp{} }, Allow: Named{}, Missing: func(PolicySection, bool, *abi.Manifest) MissingSection {
+		return MissingSection{Value: &stamp{}, Text: "{}", Allow: Named{}}
+	}}
+	for text, allowed := range map[string]bool{
+		"": false, "allow: {stamp: []}": false, "allow: {stamp: [q]}": false, "allow: {stamp: [q, p]}": true, "allow: {stamp: ['*']}": true,
+	} {
+		c, err := Read(write(t, text), section)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.WithDefaults().ReadPolicy("p", versioned("stamp: {}"))
+		switch {
+		case allowed && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case !allowed:
+			wantProblems(t, err, "stamp: Forbidden: ", "in the file of --config: {allow: {stamp: [p]}}")
+		}
+		printed, err := kyaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Read(write(t, string(printed)), section); err != nil || len(c.Allow.Sections["stamp"]) > 0 && !reflect.DeepEqual(again.Allow, c.Allow) {
+			t.Errorf("%v: %+v\nwant\n%+v\n%s", err, again.Allow, c.Allow, printed)
+		}
+		if denial := c.Allow.Denial("p", (Policy{}).Lacks(&abi.Manifest{}, nil, []Section{section})); !strings.Contains(denial, "stamp: {}}") || strings.HasSuffix(denial, "; and to the file of --config: {allow: {stamp: [p]}}") == allowed {
+			t.Errorf("%s: %s", text, denial)
+		}
+		_, err = c.WithDefaults().Unbounded("p", nil).ReadPolicy("p", versioned("stamp: {}"))
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for text, want := range map[string]string{
+		"allow: {stamp: [A]}":       `allow.stamp: Invalid value: "A": must be the name of a plugin, or "*"`,
+		"allow: {stamp: {p: [{}]}}": "allow.stamp: Invalid value: ",
+		"allow: {stamp: [{}]}":      "allow.stamp[0]: Invalid value: {}: must be text",
+	} {
+		_, err := Read(write(t, text), section)
+		wantProblems(t, err, want)
+	}
+}
+
+// What the configuration bounds stays bounded where everything else is allowed.
+func TestAllSectionsButThoseThatAllowHasAreAllowed(t *testing.T) {
+	a := Allow{Sections: map[string]map[string]AllowSection{"mail": {"p": letters{{"a"}}}}}.WithAllSections()
+	for name, want := range map[string]bool{"mail": false, "post": true} {
+		if _, all := a.SectionOf(name, "p"); all != want {
+			t.Errorf("%s: %t", name, all)
+		}
+	}
+}
+
+// shop is the section of a capability that listens.
+type shop struct {
+	Door string `json:"door,omitempty"`
+}
+
+func (*shop) Problems(*field.Path) []error                     { return nil }
+func (s *shop) Address() (address *string, flag, usage string) { return &s.Door, "door", "where" }
+func (s *shop) ListenLocally(address string)                   { s.Door = address }
+
+func TestTheAddressOfASectionIsSet(t *testing.T) {
+	sections := append(withMail().Sections, Section{Name: "shop", Config: func() HostSection { return &shop{} }})
+	for text, want := range map[string]string{"": "", "shop: {door: front}": "front"} {
+		c, err := Read(write(t, text), sections...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := c.Listening()
+		if len(all) != 1 {
+			t.Fatalf("%v", all)
+		}
+		address, _, _ := all["shop"].Address()
+		if *address != want {
+			t.Errorf("%s: %q", text, *address)
+		}
+		*address = "back"
+		if got := c.WithDefaults().Values["shop"].(*shop).Door; got != "back" {
+			t.Errorf("%s: after it was set: %q", text, got)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 	}
 	c.Sections = withBounds(c.Sections, bounds)
 	c.Allow = Allow{
-		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin}, Webhooks: []string{plugin},
+		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin},
 		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
 	}.WithAllSections()
 	return c

@@ -18,10 +18,9 @@ digest: sha256:` + strings.Repeat("0", 64) + `
 allow: [{groups: ['*'], kinds: ['*'], verbs: ['*'], namespaces: ['*']}]
 namespaces: [a, b]
 isolation: pooled
-webhooks: {}
 limits: {memoryMiB: 2048, timeout: 1h}
 `)
-	if err != nil || p.Account() != (rights.Account{Namespace: "team", Name: "robot"}) || len(p.Namespaces) != 2 || p.Isolation != IsolationPooled || p.Webhooks == nil {
+	if err != nil || p.Account() != (rights.Account{Namespace: "team", Name: "robot"}) || len(p.Namespaces) != 2 || p.Isolation != IsolationPooled {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if p, err := read(""); err != nil || p.Allow != nil {

@@ -295,7 +295,7 @@ func TestThePolicyBesideTheFileIsRead(t *testing.T) {
 			break
 		}
 		path = file(t, c.Name+".wasm", c.Wasm())
-		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Entries != nil && r.Policy.Sections == nil && !r.Policy.Webhooks {
+		if r := inspect(t, path); r.Load.OK && r.Policy != nil && r.Policy.Entries != nil && r.Policy.Sections == nil {
 			needed = r.Policy
 		}
 	}

@@ -131,9 +131,6 @@ func (t *table) policy(p *config.Needs) {
 	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
 		lines = append(lines, name+": "+p.Sections[name].Text)
 	}
-	if p.Webhooks {
-		lines = append(lines, "webhooks: {}")
-	}
 	if p.Entries != nil {
 		lines = append(lines, "allow:")
 	}

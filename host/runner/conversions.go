@@ -51,7 +51,7 @@ func (c *converters) starting() webhook.Plugin {
 func (r *Runner) newConverters(rev *Revision) *converters {
 	byName := map[string]*dispatch.Controller{}
 	for _, m := range rev.Manifest.Controllers {
-		if rev.Policy.Webhooks != nil && webhooks.Of(&m).Convert {
+		if webhook.SettingsOf(rev.Policy) != nil && webhooks.Of(&m).Convert {
 			byName[m.Name] = r.newConverter(rev, m)
 		}
 	}

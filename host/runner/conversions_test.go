@@ -10,11 +10,12 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/webhook"
 )
 
 // converting returns a revision of a plugin that converts widgets.
 func converting(policy config.Policy) *Revision {
-	policy.Limits.Concurrency, policy.Webhooks = 1, config.DefaultWebhooks()
+	policy.Limits.Concurrency, policy.Sections = 1, map[string]config.PolicySection{webhooks.Name: webhook.NewSettings()}
 	return &Revision{
 		Revision: events.Revision{Plugin: "p", Number: 1, Digest: "d"}, Policy: policy, Guest: &sandbox.Guest{},
 		Manifest: &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: widgets.All(), Sections: []abi.Section{webhooks.Webhooks{Convert: true}.Section()}}}},
@@ -77,15 +78,5 @@ func TestPluginConvertsBeforeItsFirstListIsAnswered(t *testing.T) {
 	r.Discard(rev)
 	if converts(r) {
 		t.Error("a guest that is closed converts")
-	}
-}
-
-func TestPluginThatItsPolicyDoesNotAllowToConvertDoesNot(t *testing.T) {
-	_, url := startRefusingServer(t)
-	r := newRunner(t, url, "")
-	rev := converting(config.Policy{})
-	rev.Policy.Webhooks = nil
-	if err := r.Start(t.Context(), rev, func() error { return nil }); err == nil || converts(r) {
-		t.Errorf("converts %t, %v", converts(r), err)
 	}
 }

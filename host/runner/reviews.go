@@ -13,7 +13,7 @@ import (
 
 // reviewedOf returns what the controllers of a revision review and convert.
 func reviewedOf(rev *Revision, follows *scope.Plugin, resources map[abi.Kind]object.Resource) *webhook.Plugin {
-	p := &webhook.Plugin{Name: rev.Plugin, Webhooks: rev.Policy.Webhooks, DryRun: rev.Policy.DryRun}
+	p := &webhook.Plugin{Name: rev.Plugin, Webhooks: webhook.SettingsOf(rev.Policy), DryRun: rev.Policy.DryRun}
 	for i, m := range rev.Manifest.Controllers {
 		if of := webhooks.Of(&m); m.Section(webhooks.Name) != nil {
 			by := follows.Controllers[i].For

@@ -17,7 +17,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/webhooks"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
@@ -173,7 +172,7 @@ func (s *Server) failed(q *request, err error) (allowed bool, message string) {
 	if _, logged := errors.AsType[*sandbox.Fault](err); !logged && s.failures.allow(q.plugin) {
 		s.Logger.Warn("review failed", "plugin", q.plugin, "controller", q.controller, "error", message)
 	}
-	return q.known.Webhooks != nil && q.known.Webhooks.FailurePolicy == config.IgnoreFailure, message
+	return q.known.Webhooks != nil && q.known.Webhooks.FailurePolicy == IgnoreFailure, message
 }
 
 // explained returns the text of an error, and what to do about it.

@@ -14,17 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	contract "github.com/thole-dev/thole/abi/webhooks"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 )
 
 // Plugin is a running plugin as the registrar needs it.
 type Plugin struct {
 	Name     string
-	Webhooks *config.Webhooks // nil: its policy allows it none
-	Reviewed []Reviewed       // its controllers
-	Leads    bool             // this replica leads it, and may write
-	DryRun   bool             // nothing may be stored for it
+	Webhooks *Settings  // nil: its policy allows it none
+	Reviewed []Reviewed // its controllers
+	Leads    bool       // this replica leads it, and may write
+	DryRun   bool       // nothing may be stored for it
 	// Starting states that the plugin does not run yet, and converts alone. What there is of its
 	// webhook configurations stays.
 	Starting bool
@@ -44,7 +43,7 @@ type Reviewed struct {
 // Endpoint is where the API server reaches the host: by a URL, or a Service.
 type Endpoint struct {
 	URL     string // without a path; "": by the Service
-	Service config.WebhookService
+	Service Service
 }
 
 // Hosts returns the names that certificates need.
@@ -218,7 +217,7 @@ func selectors(p Plugin, c Reviewed, namespace string) (namespaces, objects *met
 			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Compact(exempt)},
 		}})
 	}
-	return namespaces, both(objects, config.LabelSelector(c.Labels))
+	return namespaces, both(objects, labelSelector(c.Labels))
 }
 
 // isBuiltIn reports whether a group may be one of the API server itself: those of custom resources

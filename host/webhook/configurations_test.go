@@ -10,19 +10,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	contract "github.com/thole-dev/thole/abi/webhooks"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
 )
 
 func reviewedPlugin() Plugin {
-	w := config.DefaultWebhooks()
+	w := NewSettings()
 	return Plugin{Name: "gate", Webhooks: w, Leads: true, Reviewed: []Reviewed{{
 		Controller: "main", Validate: []contract.Operation{contract.OperationCreate, contract.OperationDelete}, Mutate: []contract.Operation{contract.OperationUpdate}, Convert: true,
 		Resource: object.Resource{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gates"}, Namespaced: true},
 	}}}
 }
 
-var inCluster = Endpoint{Service: config.WebhookService{Namespace: "ns", Name: "svc", Port: 443}}
+var inCluster = Endpoint{Service: Service{Namespace: "ns", Name: "svc", Port: 443}}
 
 // yamlOf returns what there is to be, as YAML.
 func yamlOf(t *testing.T, p Plugin, e Endpoint) map[string]string {
@@ -108,7 +107,7 @@ spec:
 		t.Errorf("the MutatingWebhookConfiguration is\n%s\nwant\n%s", is, mutating)
 	}
 	ignoring := reviewedPlugin()
-	ignoring.Webhooks.FailurePolicy = config.IgnoreFailure // also counts while the host cannot be asked
+	ignoring.Webhooks.FailurePolicy = IgnoreFailure // also counts while the host cannot be asked
 	for at, text := range yamlOf(t, ignoring, inCluster) {
 		if want := got[at]; text != strings.ReplaceAll(want, "failurePolicy: Fail", "failurePolicy: Ignore") {
 			t.Errorf("with Ignore %s is\n%s", at, text)
@@ -133,7 +132,7 @@ func TestHostOutsideOfTheClusterIsReachedByURL(t *testing.T) {
 func TestPolicyAndManifestSelectTogether(t *testing.T) {
 	p := reviewedPlugin()
 	p.Webhooks.NamespaceSelector, p.Webhooks.ObjectSelector = "team in (a, b)", "tier=web"
-	p.Webhooks.MatchConditions = config.MatchConditions{{Name: "c", Expression: "true"}}
+	p.Webhooks.MatchConditions = MatchConditions{{Name: "c", Expression: "true"}}
 	p.Reviewed[0].Namespaces, p.Reviewed[0].Labels = []string{"x", "y"}, "app=gate,!old"
 	namespaces, objects := selectors(p, p.Reviewed[0], "host")
 	if got := fmt.Sprint(namespaces.MatchExpressions); got != "[{team In [a b]} {kubernetes.io/metadata.name In [x y]}]" {
@@ -200,7 +199,7 @@ func TestPluginThatIsBeingStartedConvertsAlone(t *testing.T) {
 
 func TestAPIServerWaitsLongerThanThePluginMayExecute(t *testing.T) {
 	for timeout, want := range map[string]string{"1s": "4s", "2s": "5s", "2500ms": "5s", "10s": "13s", "27s": "30s", "30s": "30s"} {
-		w := config.DefaultWebhooks()
+		w := NewSettings()
 		if err := w.Timeout.UnmarshalText([]byte(timeout)); err != nil {
 			t.Fatal(err)
 		}

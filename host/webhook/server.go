@@ -17,7 +17,6 @@ import (
 	"golang.org/x/net/netutil"
 
 	contract "github.com/thole-dev/thole/abi/webhooks"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
@@ -53,8 +52,8 @@ type Controller interface {
 
 // Known is what is known of a plugin from its policy.
 type Known struct {
-	Webhooks *config.Webhooks // nil: the policy allows it none
-	State    string           // such as "running", for messages
+	Webhooks *Settings // nil: the policy allows it none
+	State    string    // such as "running", for messages
 	// Loading states that its first revision is being started, and Controllers names those of the
 	// running one, also while they are being replaced.
 	Loading     bool
@@ -114,7 +113,7 @@ type Server struct {
 	draining atomic.Bool // it is being stopped
 }
 
-// Bounds of what clients can hold. A request of the API server is over in [config.Webhooks].Timeout
+// Bounds of what clients can hold. A request of the API server is over in [Settings].Timeout
 // and a little more, which is 30 s at most. The API server speaks HTTP/1.1 to a Service and to any
 // host but localhost (HookClient in k8s.io/apiserver/pkg/util/webhook): it has a connection for each
 // request in flight, of which it keeps 25 that are idle.
@@ -351,9 +350,9 @@ const onTheWay = 500 * time.Millisecond
 
 // Patience is how long the API server waits for an answer: the timeout of the policy, and a margin
 // for waits for an execution slot. It is whole seconds, and at most 30.
-func Patience(w *config.Webhooks) time.Duration {
+func Patience(w *Settings) time.Duration {
 	if w == nil {
-		w = config.DefaultWebhooks()
+		w = NewSettings()
 	}
 	const margin = 3 * time.Second
 	return min((w.Timeout.Duration + margin).Truncate(time.Second), maxPatience)

@@ -35,7 +35,6 @@ import (
 	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/certificates"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
@@ -79,7 +78,7 @@ type testServer struct {
 	current Controller // that runs; nil: none
 
 	mu       sync.Mutex
-	webhooks *config.Webhooks
+	webhooks *Settings
 	known    Known // without Webhooks
 	served   map[string]int
 	refusals map[string]int
@@ -120,7 +119,7 @@ func serveTest(t *testing.T, c Controller, change func(*Config)) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{T: t, current: c, webhooks: config.DefaultWebhooks(), known: Known{State: "waiting"}, served: map[string]int{}, refusals: map[string]int{}}
+	s := &testServer{T: t, current: c, webhooks: NewSettings(), known: Known{State: "waiting"}, served: map[string]int{}, refusals: map[string]int{}}
 	s.webhooks.Timeout.Duration = 27 * time.Second // nothing that does not state another one is to end by it
 	cfg := Config{
 		Address:     "127.0.0.1:0",
@@ -290,7 +289,7 @@ func TestFailedReviewIsAnsweredAsTheFailurePolicySays(t *testing.T) {
 			if r.Allowed || r.Result.Code != 500 || !strings.Contains(r.Result.Message, `plugin "p" controller "c": mutate failed: `) || !strings.Contains(r.Result.Message, test.want) {
 				t.Errorf("with Fail: %+v", r.Result)
 			}
-			s.webhooks.FailurePolicy = config.IgnoreFailure
+			s.webhooks.FailurePolicy = IgnoreFailure
 			r = s.admission("/mutate/p/c", create(""))
 			if !r.Allowed || r.Patch != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], `plugin "p" controller "c": mutate failed: `) {
 				t.Errorf("with Ignore: %+v", r)
@@ -806,7 +805,7 @@ func TestARevisionWithoutTheExportIsNotCalled(t *testing.T) {
 
 func TestConversionThatFailsNamesTheObject(t *testing.T) {
 	s := serveTest(t, newTestController(toVersion), nil)
-	s.webhooks.FailurePolicy = config.IgnoreFailure // there is none for conversions
+	s.webhooks.FailurePolicy = IgnoreFailure // there is none for conversions
 	bad := strings.Replace(sample, `"n"`, `"bad"`, 1)
 	for name, test := range map[string]struct{ body, want string }{
 		"plugin":                    {conversion("a.b/v2", sample, bad), `plugin "p" controller "c": convert failed: a.b/v1 K ns/bad to a.b/v2: it is bad`},

@@ -46,7 +46,11 @@ func rowsWithSections(t *testing.T, typeName string, has func(config.Section) bo
 func allowTable(t *testing.T) string {
 	rows := fieldRows(t, "host/config", "Allow", "allow.")
 	for _, s := range standard.Capabilities().Sections() {
-		if s.Allow != nil {
+		switch s.Allow {
+		case nil:
+		case config.Named{}:
+			rows = append(rows, []string{code(s.Name), "list of text", "", "", "Names the plugins whose policies may have " + s.Name + ". `" + config.EveryPlugin + "` stands for all plugins"})
+		default:
 			rows = append(rows, []string{code(s.Name), "list of [entries](#" + strings.ToLower(s.Name) + ") by text", "", "", "Bounds the " + s.Name + " of policies, by the name of the plugin"})
 		}
 	}
@@ -131,6 +135,8 @@ func plainType(e ast.Expr) string {
 		return plainType(e.Value) + " by " + plainType(e.Key)
 	case *ast.SelectorExpr:
 		switch from, _ := e.X.(*ast.Ident); {
+		case e.Sel.Name == "Duration":
+			return "duration"
 		case e.Sel.Name != "Entries":
 		case from.Name == "egress":
 			return "list of [hosts](#http)"
@@ -146,8 +152,8 @@ func plainType(e ast.Expr) string {
 			return "text"
 		case "MatchConditions":
 			return "list of {name, expression}"
-		case "WebhookService", "WebhookSecret":
-			return "[" + strings.ToLower(strings.TrimPrefix(e.Name, "Webhook")) + "](#webhook)"
+		case "Service", "Secret":
+			return "[" + strings.ToLower(e.Name) + "](#webhooks)"
 		case "bool":
 			return "true or false"
 		case "Duration":
@@ -156,7 +162,7 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "LeaderElection", "Metrics", "Webhook", "Webhooks":
+		case "Limits", "Allow", "LeaderElection", "Metrics":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		case "int", "int64", "float32", "float64":
 			return "number"
@@ -183,7 +189,7 @@ func defaultOf(t *testing.T, path, typeName string) string {
 				}
 			}
 		}
-	} else if slices.Contains([]string{"Policy", "Allow", "Entry", "Webhooks", "Settings", "Sink"}, typeName) {
+	} else if slices.Contains([]string{"Policy", "Allow", "Entry", "Settings", "Sink"}, typeName) {
 		return ""
 	}
 	for name := range strings.SplitSeq(path, ".") {

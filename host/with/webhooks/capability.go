@@ -5,6 +5,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/webhooks"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/webhook"
 	"github.com/thole-dev/thole/host/with"
@@ -17,6 +18,10 @@ func Capability() with.Capability {
 		Check:         contract.Check,
 		CheckManifest: contract.CheckManifest,
 		Exports:       exports(),
+		Policy:        func() config.PolicySection { return webhook.NewSettings() },
+		Config:        func() config.HostSection { return webhook.NewHostSettings() },
+		Allow:         config.Named{},
+		Missing:       webhook.Missing,
 		Rules:         rules,
 		Title:         "Webhooks",
 		Describe:      describe,

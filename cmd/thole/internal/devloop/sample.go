@@ -8,9 +8,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/runner"
 )
 
@@ -35,11 +35,11 @@ func (s *session) applySample(ctx context.Context) {
 // webhooksAnswer reports whether the plugin is asked about objects from now on, or need not be.
 func (s *session) webhooksAnswer(ctx context.Context) bool {
 	switch {
-	case s.Kubeconfig != "" && !s.Apply, s.hostConfig().Webhook.Listen == "":
+	case s.Kubeconfig != "" && !s.Apply, !s.listens():
 		return true // nothing is applied, or no webhook is served
 	case s.known == nil:
 		return false // it may have webhooks
-	case !config.Offers(s.known.manifest):
+	case !slices.ContainsFunc(s.known.manifest.Controllers, func(c abi.Controller) bool { return c.Section(webhooks.Name) != nil }):
 		return true
 	case !s.isRegistered():
 		return false
@@ -47,6 +47,17 @@ func (s *session) webhooksAnswer(ctx context.Context) bool {
 		s.sample.registered = time.Now()
 	}
 	return s.isAsked(ctx) || time.Since(s.sample.registered) > reviewWait
+}
+
+// listens reports whether the host has an address at which the API server may ask plugins.
+func (s *session) listens() bool {
+	c := s.hostConfig()
+	for _, l := range c.Listening() {
+		if address, _, _ := l.Address(); *address != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // isRegistered reports whether the plugin runs, and the API server has its webhooks.

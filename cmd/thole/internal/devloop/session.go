@@ -135,14 +135,11 @@ func (s *session) hostConfig() config.Config {
 	if c.Allow.Entries == nil {
 		c.Allow.Entries = map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
 	}
-	if c.Allow.Sections == nil {
-		c.Allow = c.Allow.WithAllSections()
-	}
-	if c.Allow.Webhooks == nil {
-		c.Allow.Webhooks = []string{config.EveryPlugin}
-	}
-	if c.Webhook.Listen == "" && s.reviews != "" {
-		c.Webhook.Listen, c.Webhook.URL, c.Webhook.Secret.Namespace = s.reviews, "https://"+s.reviews, "default"
+	c.Allow = c.Allow.WithAllSections()
+	for _, l := range c.Listening() {
+		if address, _, _ := l.Address(); *address == "" && s.reviews != "" {
+			l.ListenLocally(s.reviews)
+		}
 	}
 	return c
 }

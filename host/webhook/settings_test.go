@@ -1,20 +1,35 @@
-package config
+package webhook
 
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/abi/webhooks"
+	contract "github.com/thole-dev/thole/abi/webhooks"
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 )
 
-// reviewing is a configuration that allows the plugin "p" webhooks.
-func reviewing() Config {
-	return Config{Plugins: "plugins", Allow: Allow{Webhooks: []string{"p"}}}.WithDefaults()
+// section is the field of the capability in policies and in the configuration.
+func section() config.Section {
+	return config.Section{
+		Name: contract.Name, New: func() config.PolicySection { return NewSettings() },
+		Config: func() config.HostSection { return NewHostSettings() }, Allow: config.Named{}, Missing: Missing,
+	}
+}
+
+// reviewing is a configuration that allows a plugin webhooks.
+func reviewing(plugin string) config.Config {
+	return config.Config{Plugins: "plugins", Sections: []config.Section{section()}, Allow: allowing(plugin)}.WithDefaults()
+}
+
+func allowing(plugin string) config.Allow {
+	return config.Allow{Sections: map[string]map[string]config.AllowSection{contract.Name: {plugin: config.Named{}}}}
 }
 
 func webhooksPolicy(text string) []byte {
@@ -22,20 +37,20 @@ func webhooksPolicy(text string) []byte {
 }
 
 func TestWebhooksOfAPolicyHaveDefaults(t *testing.T) {
-	for text, want := range map[string]Webhooks{
-		"webhooks: {}": {FailurePolicy: FailReview, Timeout: Duration{2 * time.Second}},
+	for text, want := range map[string]Settings{
+		"webhooks: {}": {FailurePolicy: FailReview, Timeout: config.Duration{Duration: 2 * time.Second}},
 		"webhooks: {failurePolicy: Ignore, timeout: 30s, namespaceSelector: 'a in (b, c),!d', objectSelector: x=y, matchConditions: [{name: a.b/c, expression: 'true'}]}": {
-			FailurePolicy: IgnoreFailure, Timeout: Duration{30 * time.Second}, NamespaceSelector: "a in (b, c),!d", ObjectSelector: "x=y",
+			FailurePolicy: IgnoreFailure, Timeout: config.Duration{Duration: 30 * time.Second}, NamespaceSelector: "a in (b, c),!d", ObjectSelector: "x=y",
 			MatchConditions: MatchConditions{{"a.b/c", "true"}},
 		},
 	} {
-		p, err := reviewing().ReadPolicy("p", webhooksPolicy(text))
-		if err != nil || p.Webhooks == nil || !(Policy{Webhooks: p.Webhooks}).Equal(Policy{Webhooks: &want}) {
-			t.Errorf("%s: %+v, %v", text, p.Webhooks, err)
+		p, err := reviewing("p").ReadPolicy("p", webhooksPolicy(text))
+		if err != nil || !reflect.DeepEqual(SettingsOf(p), &want) {
+			t.Errorf("%s: %+v, %v", text, SettingsOf(p), err)
 		}
 	}
-	if p, err := reviewing().ReadPolicy("p", nil); err != nil || p.Webhooks != nil {
-		t.Errorf("without: %+v, %v", p.Webhooks, err)
+	if p, err := reviewing("p").ReadPolicy("p", nil); err != nil || SettingsOf(p) != nil {
+		t.Errorf("without: %+v, %v", SettingsOf(p), err)
 	}
 }
 
@@ -52,8 +67,8 @@ func TestInvalidWebhooksAreRefused(t *testing.T) {
 		"webhooks: {objectSelector: 'a>1'}":                                                       "webhooks.objectSelector: Invalid value",
 		"webhooks: {namespaceSelector: 'a in b'}":                                                 "webhooks.namespaceSelector: Invalid value",
 		"webhooks: {namespaceSelector: {matchLabels: {a: b}}}":                                    "webhooks.namespaceSelector: Invalid value: {\"matchLabels\":{\"a\":\"b\"}}: must be text",
-		"webhooks: {matchConditions: {name: a}}":                                                  "webhooks.matchConditions: Invalid value: {\"name\":\"a\"}: must be a list of conditions",
-		"webhooks: {matchConditions: [a]}":                                                        `webhooks.matchConditions[0]: Invalid value: "a": must be a condition`,
+		"webhooks: {matchConditions: {name: a}}":                                                  "webhooks.matchConditions: Invalid value: {\"name\":\"a\"}: must be a list of entries, such as {name: replicas",
+		"webhooks: {matchConditions: [a]}":                                                        `webhooks.matchConditions[0]: Invalid value: "a": must be an entry, such as {name: replicas`,
 		"webhooks: {matchConditions: [{name: a, expresion: b}]}":                                  `unknown field "webhooks.matchConditions[0].expresion", did you mean "expression"?`,
 		"webhooks: {matchConditions: [{name: a, expression: true}]}":                              "webhooks.matchConditions[0].expression: Invalid value: true: must be text",
 		"webhooks: {matchConditions: [{name: a, expression: ' '}]}":                               "webhooks.matchConditions[0].expression: Required value",
@@ -61,7 +76,7 @@ func TestInvalidWebhooksAreRefused(t *testing.T) {
 		"webhooks: {matchConditions: [{name: a, expression: x}, {name: a, expression: z}]}":       "webhooks.matchConditions[1].name: Duplicate value",
 		"webhooks: {matchConditions: [" + strings.Repeat("{name: a, expression: x}, ", 65) + "]}": "webhooks.matchConditions: Too many",
 	} {
-		_, err := reviewing().ReadPolicy("p", webhooksPolicy(text))
+		_, err := reviewing("p").ReadPolicy("p", webhooksPolicy(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.100s\ngot  %v\nwant %s", text, err, want)
 		}
@@ -69,34 +84,32 @@ func TestInvalidWebhooksAreRefused(t *testing.T) {
 }
 
 func TestWebhooksNeedTheConfiguration(t *testing.T) {
-	_, err := reviewing().ReadPolicy("q", webhooksPolicy("webhooks: {}"))
+	_, err := reviewing("p").ReadPolicy("q", webhooksPolicy("webhooks: {}"))
 	if err == nil || !strings.Contains(err.Error(), "{allow: {webhooks: [q]}}") {
 		t.Errorf("got %v", err)
 	}
-	c := reviewing()
-	c.Allow.Webhooks = []string{EveryPlugin}
-	if _, err := c.ReadPolicy("q", webhooksPolicy("webhooks: {}")); err != nil {
+	if _, err := reviewing(config.EveryPlugin).ReadPolicy("q", webhooksPolicy("webhooks: {}")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 	served := func(k abi.Kind) (object.Resource, bool) { return object.Resource{Kind: k, Namespaced: true}, true }
-	for name, w := range map[string]webhooks.Webhooks{
-		"validate": {Validate: []webhooks.Operation{webhooks.OperationCreate}}, "mutate": {Mutate: []webhooks.Operation{webhooks.OperationCreate}}, "convert": {Convert: true},
+	sections, all := []config.Section{section()}, config.Policy{Allow: rights.Everything()}
+	for name, w := range map[string]contract.Webhooks{
+		"validate": {Validate: []contract.Operation{contract.OperationCreate}}, "mutate": {Mutate: []contract.Operation{contract.OperationCreate}}, "convert": {Convert: true},
 	} {
-		c := abi.Controller{Sections: []abi.Section{w.Section()}}
-		m := &abi.Manifest{Controllers: []abi.Controller{{}, c}}
-		needs := (Policy{}).Lacks(m, served, nil)
-		if with := (Policy{}).With(needs).Lacks(m, served, nil); !needs.Webhooks || with.Webhooks {
+		m := &abi.Manifest{Controllers: []abi.Controller{{}, {Sections: []abi.Section{w.Section()}}}}
+		needs := all.Lacks(m, served, sections)
+		if with := all.With(needs).Lacks(m, served, sections); !needs.Any() || with.Any() {
 			t.Errorf("%s: %+v, and with webhooks %+v", name, needs, with)
 		}
-		denial := Allow{}.Denial("p", Needs{Webhooks: true})
+		denial := config.Allow{}.Denial("p", needs)
 		if !strings.Contains(denial, "{apiVersion: thole.dev/v1alpha1, webhooks: {}}") || !strings.Contains(denial, "; and to the file of --config: {allow: {webhooks: [p]}}") {
 			t.Errorf("%s: %s", name, denial)
 		}
 	}
-	if (Policy{}).Lacks(&abi.Manifest{Controllers: []abi.Controller{{}}}, served, nil).Webhooks {
+	if all.Lacks(&abi.Manifest{Controllers: []abi.Controller{{}}}, served, sections).Any() {
 		t.Error("a plugin that reviews nothing needs webhooks")
 	}
 }
@@ -115,9 +128,11 @@ func TestWebhookConfigurationIsChecked(t *testing.T) {
 		"webhooks: {secret: {namespace: a.b}}":                "webhooks.secret.namespace: Invalid value",
 		"webhooks: {secret: a/b}":                             "webhooks.secret: Invalid value",
 		"webhooks: {clientNames: [a]}":                        "webhooks.clientCA: Required value",
-		"webhooks: {validity: 5s}":                            "webhooks.validity: Invalid value",
+		"webhooks: {validity: 5s}":                            `webhooks.validity: Invalid value: "5s": must be between 10s and 87600h0m0s`,
+		"webhooks: {service: {port: 0}}":                      "webhooks.service.port: Invalid value: 0",
+		"webhooks: {url: 'https://host'}":                     "",
 		"webhooks: {certificate: x}":                          `unknown field "webhooks.certificate"`,
-		"allow: {webhooks: [A]}":                              "allow.webhooks[0]: Invalid value",
+		"allow: {webhooks: [A]}":                              "allow.webhooks: Invalid value",
 	})
 }
 
@@ -129,7 +144,7 @@ func expectRead(t *testing.T, wants map[string]string) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		switch _, err := Read(path); {
+		switch _, err := config.Read(path, section()); {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", text, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
