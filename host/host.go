@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -61,10 +62,9 @@ type Host struct {
 	events  events.Observer
 	sender  *kubeevents.Sender // of the Events of plugins
 	// replicas is nil if there is one.
-	replicas *replicas
-	// webhooks is nil if none are served.
-	webhooks        *webhooks
-	handlers, views map[string]http.Handler // of capabilities
+	replicas        *replicas
+	handlers, views map[string]http.Handler           // of capabilities
+	runs            []func(ctx context.Context) error // of capabilities
 	// secure is nil if the server serves everything to everybody.
 	secure       *secure
 	policies     policies
@@ -104,10 +104,11 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err != nil {
 		return nil, err
 	}
-	observers := events.Observers(env.Events, h.metrics.CountEvents(), events.Func(func(e events.Event) { h.webhooks.observe(e, h.logger.Named("webhook")) }))
+	observers := events.Observers(env.Events, h.metrics.CountEvents())
 	h.events = observers
 	h.capabilities = env.Capabilities.New(runner.Environment{
 		Cluster: cluster, Client: unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod,
+		DryRun: c.DryRun, Directory: directory{h}, Handlers: func() map[string]http.Handler { return h.handlers },
 		Awaits: h.awaits, Plugins: h.Plugins, LastRuns: h.lastRuns,
 	}, c.Values)
 	h.handlers, h.views = handlersOf(h.capabilities)
@@ -164,10 +165,10 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
-		leases: h.replicas.leads, expires: func() time.Time { return h.webhooks.expires() },
+		leases: h.replicas.leads,
 	})
 	// A host that is stopped while it starts ends like a running one, in Run.
-	if h.webhooks, err = newWebhooks(ctx, h, cluster, env.Pod); err != nil {
+	if err = h.startCapabilities(ctx); err != nil {
 		return nil, err
 	}
 	if h.secure, err = newSecure(h, unlimited, env.Pod); err != nil {
@@ -188,6 +189,9 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 
 // Address returns the address of probes, metrics and plugin states.
 func (h *Host) Address() string { return h.server.Address() }
+
+// Metrics returns the metrics of the host.
+func (h *Host) Metrics() prometheus.Gatherer { return h.metrics.Registry }
 
 // Views returns the paths of what capabilities serve there for people, in order.
 func (h *Host) Views() []string { return slices.Sorted(maps.Keys(h.views)) }
@@ -212,8 +216,8 @@ func (h *Host) Run(ctx context.Context) error {
 	defer giveUp()
 	defer context.AfterFunc(ctx, h.replicas.retire)()
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
-	if h.webhooks != nil {
-		ctx = h.serveWebhooks(ctx, stages)
+	if len(h.runs) > 0 {
+		ctx = h.runCapabilities(ctx, stages)
 	}
 	stages.Go(func() error { tuneCollector(ctx); return nil })
 	stages.Go(func() error { h.secure.run(ctx); return nil })
@@ -227,15 +231,41 @@ func (h *Host) Run(ctx context.Context) error {
 	return err
 }
 
-// serveWebhooks serves reviews until ctx is done, and returns a context that is done when the last
-// of them has ended: they need the plugins.
-func (h *Host) serveWebhooks(ctx context.Context, stages *errgroup.Group) context.Context {
-	served, end := context.WithCancel(context.WithoutCancel(ctx))
+// startCapabilities calls the Start of the capabilities.
+func (h *Host) startCapabilities(ctx context.Context) error {
+	for _, c := range h.capabilities {
+		if c.Start == nil {
+			continue
+		}
+		run, err := c.Start(ctx)
+		if err != nil {
+			return err
+		}
+		if run != nil {
+			h.runs = append(h.runs, run)
+		}
+	}
+	return nil
+}
+
+// runCapabilities calls what their Start has returned until ctx is done, and returns a context that is done when
+// the last of these has ended: they need the plugins.
+func (h *Host) runCapabilities(ctx context.Context, stages *errgroup.Group) context.Context {
+	ran, end := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	for _, run := range h.runs {
+		running.Add(1)
+		stages.Go(func() error {
+			defer running.Done()
+			return run(ctx)
+		})
+	}
 	stages.Go(func() error {
 		defer end()
-		return h.webhooks.run(ctx)
+		running.Wait()
+		return nil
 	})
-	return served
+	return ran
 }
 
 // close frees what New has made, in reverse.
@@ -245,7 +275,6 @@ func (h *Host) close(ctx context.Context) {
 			c.Stop()
 		}
 	}
-	h.webhooks.close()
 	h.replicas.close()
 	if h.cache != nil {
 		h.cache.Stop()

@@ -236,6 +236,29 @@ func (r *replicas) leads() map[string]bool {
 	return leads
 }
 
+// leadsPlugin reports whether this replica leads a plugin.
+func (r *replicas) leadsPlugin(plugin string) bool {
+	if r == nil {
+		return true
+	}
+	p := r.election.Plugin(plugin)
+	return p != nil && p.Leads()
+}
+
+// othersLead reports whether another replica leads a plugin, or may.
+func (r *replicas) othersLead(plugin string) bool {
+	if r == nil {
+		return false
+	}
+	if r.election.Err() != nil {
+		return true
+	}
+	return slices.ContainsFunc(r.election.Leases(), func(lease *election.Lease) bool {
+		_, told := lease.Annotations()[annotationPrefix+plugin]
+		return told && !lease.Leads()
+	})
+}
+
 // readiness returns the parts of /readyz: each Lease is led, or could be taken over.
 func (r *replicas) readiness() (checks []serve.Check) {
 	if r == nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
 	"github.com/thole-dev/thole/host/source"
-	"github.com/thole-dev/thole/host/webhook"
 )
 
 // modules returns the plugins of a snapshot for the catalog. This is where the
@@ -143,8 +142,8 @@ func (f loadFailure) LoadStep() string {
 
 // readiness returns the parts of /readyz: the API server answers, the directory
 // was read, and every plugin runs, waits or has failed. A plugin runs only once its
-// informers have synced. For that the API server may need its conversions, which a
-// Service passes to ready hosts only: so a plugin that converts need not run.
+// informers have synced. For that the API server may need what it answers, which a
+// Service passes to ready hosts only: so a plugin that a capability calls before it runs need not run.
 func (h *Host) readiness() []serve.Check {
 	updated := h.catalog.Updated() // before the plugins are taken from it
 	checks := []serve.Check{
@@ -157,13 +156,17 @@ func (h *Host) readiness() []serve.Check {
 		}},
 	}
 	checks = append(checks, h.replicas.readiness()...)
-	checks = append(checks, h.webhooks.readiness()...)
+	for _, c := range h.capabilities {
+		if c.Ready != nil {
+			checks = append(checks, serve.Check{Name: c.Name, Ready: c.Ready})
+		}
+	}
 	statuses := h.runner.Statuses()
 	for _, s := range h.pluginsOf(statuses, h.guestStats()) {
 		checks = append(checks, serve.Check{Name: fmt.Sprintf("plugin %s: %s", s.Name, s.State), Ready: func() error {
 			waitsFor := statuses[s.Name].WaitsFor
 			switch {
-			case s.State != catalog.Loading || statuses[s.Name].Converts:
+			case s.State != catalog.Loading || statuses[s.Name].Answers:
 				return nil
 			case waitsFor != "":
 				return errors.New("is being started: waits for " + waitsFor)
@@ -207,17 +210,13 @@ func (h *Host) Plugins() []runner.PluginStatus {
 
 // pluginsOf is Plugins, with what the runner and the sandbox know of them.
 func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sandbox.Stats) []runner.PluginStatus {
-	out, offers := []runner.PluginStatus{}, map[string]bool{}
-	for _, r := range h.catalog.Running() {
-		offers[r.Plugin] = webhook.Offers(r.Manifest)
-	}
+	out := []runner.PluginStatus{}
 	for _, s := range h.catalog.Statuses() {
 		running := statuses[s.Name]
-		p := runner.PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Capabilities: running.Capabilities}
+		p := runner.PluginStatus{Status: s, Breaker: running.Breaker, CannotFollow: running.CannotFollow, MissingRights: running.MissingRights, WaitsFor: running.WaitsFor, Capabilities: running.Capabilities, Problems: h.problemsOf(s.Name)}
 		if running.Usage != (effect.Usage{}) {
 			p.Usage = &running.Usage
 		}
-		p.WebhookProblem = h.webhooks.problem(s.Name, offers[s.Name])
 		if g, loaded := guests[s.Name]; loaded {
 			p.Sandbox = &runner.SandboxStatus{Busy: g.Busy, Idle: g.Idle, Compiled: g.Compiled}
 			if err := h.sandbox.CacheProblem(); err != nil {
@@ -232,6 +231,22 @@ func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sa
 		out = append(out, p)
 	}
 	return out
+}
+
+// problemsOf returns what is wrong with what capabilities do for a plugin, by their names; nil if nothing is.
+func (h *Host) problemsOf(plugin string) (all map[string]string) {
+	for _, c := range h.capabilities {
+		if c.Problem == nil {
+			continue
+		}
+		if text := c.Problem(plugin); text != "" {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[c.Name] = text
+		}
+	}
+	return all
 }
 
 // guestStats returns the stats of the running revisions, by plugin.
@@ -256,7 +271,6 @@ type stageCollector struct {
 	running func() map[string]runner.Status
 	plugins func(map[string]runner.Status, map[string]sandbox.Stats) []runner.PluginStatus // as /plugins has them
 	leases  func() map[string]bool                                                         // whether this replica leads, by Lease
-	expires func() time.Time                                                               // the certificate of reviews; zero: there is none
 }
 
 // Describe implements [prometheus.Collector]. Without descriptions the registry
@@ -282,9 +296,6 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	for lease, leads := range c.leases() {
 		gauge(ch, "leader_election_master_status", "Lease of plugins: 1 while this replica leads them, 0 while another one may. None if there is one replica.",
 			oneIf(leads), prometheus.Labels{"name": lease})
-	}
-	if at := c.expires(); !at.IsZero() {
-		gauge(ch, "thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served.", at.Unix(), nil)
 	}
 	guests, running := c.guests(), c.running()
 	for plugin, s := range guests {

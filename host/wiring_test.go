@@ -173,10 +173,9 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 				{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Working: true, Handlers: 3},
 			}
 		},
-		leases:  func() map[string]bool { return map[string]bool{"thole-shard-0": true, "thole-shard-1": false} },
-		expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
-		cached:  func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
-		guests:  func() map[string]sandbox.Stats { return guests },
+		leases: func() map[string]bool { return map[string]bool{"thole-shard-0": true, "thole-shard-1": false} },
+		cached: func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
+		guests: func() map[string]sandbox.Stats { return guests },
 		running: func() map[string]runner.Status {
 			return map[string]runner.Status{"p": {Breaker: &dispatch.BreakerStatus{State: dispatch.BreakerOpen}, Openings: 3, OwnWrites: 4, MissingRights: []string{"r"}, Usage: effect.Usage{StoredBytes: 5, StoredLimitBytes: 6, ChurnedBytes: 7, ChurnLimitBytes: 8}}, "q": {}}
 		},
@@ -245,7 +244,6 @@ thole_sandbox_slots 2
 thole_sandbox_slots_in_use 1
 thole_sandbox_wakes_total p 2
 thole_sandbox_wakes_total q 0
-thole_webhook_certificate_expiration_timestamp_seconds 1.9e+09
 `
 	if got := scrape(t, registry); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -45,6 +45,9 @@ type Status struct {
 	Since       time.Time `json:"since"` // when the state began
 }
 
+// IsLoading reports whether the first revision is being compiled or started.
+func (s *Status) IsLoading() bool { return s.State == Loading }
+
 func loadingStatus(name string) Status {
 	return Status{Name: name, State: Loading, Controllers: []string{}, Since: time.Now()}
 }

@@ -64,8 +64,8 @@ const (
 	// labelManagedBy and managedBy are a label of the Secret.
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "thole"
-	// fieldManager is that of the Secret. Objects have it from when reviews alone were served over TLS.
-	fieldManager = "thole-webhook"
+	// fieldManager is that of the Secret.
+	fieldManager = "thole-certificates"
 )
 
 // Certificate returns the one to serve.

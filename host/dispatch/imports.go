@@ -38,7 +38,7 @@ func (g *guestCall) Import(ctx context.Context, name string, served sandbox.Read
 	for i := range g.c.Hooks {
 		if f := g.c.Hooks[i].Imports[name]; f != nil {
 			reply, code := f(ctx, &ImportCall{
-				ReadCall: served, Revision: g.revision, Run: g.identity(), Kept: g.revision.kept(i),
+				ReadCall: served, Revision: g.revision, Run: g.identity(), Kept: g.revision.KeptBy(i),
 				BeginEffect: func(ctx context.Context) (func(), int64) { return g.beginEffect(ctx, name) },
 				MayGoOn:     g.c.mayGoOn,
 				Warn:        func(message string, args ...any) { g.warn(name+": "+message, args...) },
@@ -49,8 +49,8 @@ func (g *guestCall) Import(ctx context.Context, name string, served sandbox.Read
 	return sandbox.Reply{}, abi.CodeDenied
 }
 
-// kept returns what the capability of a hook keeps for the revision.
-func (rev *Revision) kept(hook int) any {
+// KeptBy returns what the capability of a hook keeps for the revision.
+func (rev *Revision) KeptBy(hook int) any {
 	if hook < len(rev.Kept) {
 		return rev.Kept[hook]
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/objects"
+	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/election"
@@ -32,6 +33,11 @@ type Environment struct {
 	Pod *corev1.ObjectReference
 	// Section is what the configuration has in the field of the capability; nil if there is no such field.
 	Section config.HostSection
+	DryRun  bool // nothing that the host writes may be stored
+	// Directory is what there is of plugins that need not run. It is not called before the host runs.
+	Directory Directory
+	// Handlers returns those of all capabilities, see [Capability].Serve. It is not called before Start.
+	Handlers func() map[string]http.Handler
 	// Awaits reports whether there is a plugin that is about to run on this replica, and for which runs returns
 	// false, or it is not known yet which plugins there are. It is not called before the host serves requests.
 	Awaits func(runs func(plugin string) bool) bool
@@ -43,22 +49,52 @@ type Environment struct {
 	LastRuns func() map[string][]dispatch.LastRun
 }
 
+// Directory is what there is of the plugins in the directory of the host, whether they run or not. Its functions may be
+// called concurrently.
+type Directory interface {
+	// Updated reports whether the directory was read. Before that it may have any plugin.
+	Updated() bool
+	// Statuses returns the states of the plugins, by name, and Status that of one; known is false if there is none.
+	Statuses() []catalog.Status
+	Status(plugin string) (status catalog.Status, known bool)
+	// Policy returns the policy of a plugin; known is false if it could not be read.
+	Policy(plugin string) (policy config.Policy, known bool)
+	// Leads reports whether this replica leads a plugin, and OthersLead whether another one does, or may.
+	Leads(plugin string) bool
+	OthersLead(plugin string) bool
+}
+
 // Capability is what a capability does with the plugins of a host. The runner calls those of several
 // capabilities in the order of the host's list. A nil function of this type and of the types below is not
 // called.
 type Capability struct {
 	Name string // is set by the list of the host
+	// Start is called once, when the host was made and before any plugin is loaded: what listens does so when it returns.
+	// With its error the host does not start. What it returns is called while the host runs, unless it is nil, until
+	// ctx is done or another part of the host fails: plugins run until it has returned. With its error the host ends.
+	Start func(ctx context.Context) (run func(ctx context.Context) error, err error)
+	// Ready returns why the host is not ready, for /readyz, nil if it is. It must not block.
+	Ready func() error
+	// Problem returns what is wrong with what the capability does for a plugin of the directory, which need not run, for
+	// /plugins; "" if nothing is. It must be quick, and may be called with any plugin.
+	Problem func(plugin string) string
+	// Starting is called before each attempt to start a revision, by the goroutine of the catalog, and must not block.
+	// Discarded is called before the guest of a revision is closed for which Starting was called last of its plugin,
+	// by any goroutine.
+	Starting  func(s *Starting)
+	Discarded func(rev *Revision)
 	// Plugin is called when a plugin starts that did not run. If the start fails, what it returns is not
 	// used after Prepare.
 	Plugin func(plugin string) PluginPart
 	// Observe receives the events of the host, as the method of [events.Observer] does.
 	Observe func(events.Event)
 	// Serve are handlers of requests, by patterns of [http.ServeMux], for clients with a token, which a handler
-	// checks itself. They are served with probes and metrics, over TLS or to this machine, and with webhooks.
+	// checks itself. They are served with probes and metrics, over TLS or to this machine, and by capabilities that
+	// serve over TLS, too: [Environment].Handlers.
 	// They are called while the host runs, by a goroutine of each request, and may block.
 	Serve map[string]http.Handler
 	// Views are handlers of GET requests of a path, such as /view, and of those below it, for clients who may get the
-	// path by their rights, as they may get /metrics. They are served with that, and not with webhooks. They are called
+	// path by their rights, as they may get /metrics. They are served with that alone. They are called
 	// as those of Serve.
 	Views map[string]http.Handler
 	// Stop is called once, when no plugin runs any more or the host could not be made. Nothing is observed
@@ -95,15 +131,19 @@ type ControllerPart struct {
 	// runs another one. It must not block.
 	Swapped func(before, next *dispatch.Revision)
 	// Stop is called when the controller ends, before its runs are ended. It must have ended all that calls the
-	// Handle when it returns.
+	// Handle when it returns, but for its Call.
 	Stop func()
+	// Ended is called when the runs of the controller have ended. Call of the Handle must not be called after that. It
+	// must not block.
+	Ended func()
 }
 
 // Handle is a controller, for capabilities. Its methods may be called concurrently, from when the controller
 // has started.
 type Handle interface {
-	// Revision returns the revision that new runs use.
-	Revision() *dispatch.Revision
+	Caller
+	// Kept returns what the capability keeps for a revision of the controller: what [Use] has returned.
+	Kept(rev *dispatch.Revision) any
 	// Keys returns the keys of the objects that the controller reconciles, in order.
 	Keys() []object.Key
 	// Shown returns an object of them as the informer shows it: the next event has it as the old object. Hooks that
@@ -138,12 +178,14 @@ type Handle interface {
 type handle struct {
 	*controller
 	lead *election.Plugin // nil: there is one replica
-	hook int              // of the capability, an index of [dispatch.Config.Hooks]
+	part int              // the index of the capability
 }
 
 func (h handle) ChangeState(o *object.Object, f func(state any)) {
-	h.Controller.ChangeState(h.hook, o, f)
+	h.Controller.ChangeState(h.part, o, f)
 }
+
+func (h handle) Kept(rev *dispatch.Revision) any { return rev.KeptBy(h.part) }
 
 func (h handle) Keys() []object.Key { return h.keys(every) }
 
@@ -225,12 +267,12 @@ func keptFor(use []Use, log func(hclog.Logger) hclog.Logger) (kept []any) {
 }
 
 // controllerParts returns what the capabilities do with a controller that starts, and their hooks, in the order of
-// the parts. handleOf returns the controller for a capability.
-func controllerParts(parts []PluginPart, handleOf func(hook int) Handle) (all []ControllerPart, hooks []dispatch.Hooks) {
+// the parts.
+func controllerParts(parts []PluginPart, h handle) (all []ControllerPart, hooks []dispatch.Hooks) {
 	all, hooks = make([]ControllerPart, len(parts)), make([]dispatch.Hooks, len(parts))
 	for i, p := range parts {
-		if p.Controller != nil {
-			all[i] = p.Controller(handleOf(i))
+		if h.part = i; p.Controller != nil {
+			all[i] = p.Controller(h)
 			hooks[i] = all[i].Hooks
 			hooks[i].Name = p.name
 		}
@@ -243,6 +285,14 @@ func (c *controller) swapped(before, next *dispatch.Revision) {
 	for _, p := range c.parts {
 		if p.Swapped != nil {
 			p.Swapped(before, next)
+		}
+	}
+}
+
+func (c *controller) endParts() {
+	for _, p := range c.parts {
+		if p.Ended != nil {
+			p.Ended()
 		}
 	}
 }

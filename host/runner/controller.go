@@ -177,7 +177,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 	id := plugin + "/" + rev.Controller.Name
 	c := &controller{id: id, metrics: r.Metrics.Controller(id, workers)}
 	var hooks []dispatch.Hooks
-	c.parts, hooks = controllerParts(p.parts, func(hook int) Handle { return handle{c, p.lead, hook} })
+	c.parts, hooks = controllerParts(p.parts, handle{c, p.lead, 0})
 	c.Controller = dispatch.New(dispatch.Config{
 		Plugin:   plugin,
 		Name:     rev.Controller.Name,
@@ -225,6 +225,7 @@ func (r *Runner) stop(controllers []*controller) {
 		r.mu.Lock()
 		delete(r.controllers, c.id)
 		r.mu.Unlock()
+		c.endParts()
 		r.Cache.ForgetController(c.id)
 		c.metrics.Stopped()
 		r.Metrics.QueueStopped(c.id)

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/thole-dev/thole/host/catalog"
@@ -30,9 +32,8 @@ type PluginStatus struct {
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late, for people.
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// WebhookProblem is why the API server does not ask the plugin for reviews and
-	// conversions as it is to; "" if it does or need not.
-	WebhookProblem string `json:"webhookProblem,omitempty"`
+	// Problems has what is wrong with what capabilities do for the plugin, by their names.
+	Problems map[string]string `json:"problems,omitempty"`
 	// CacheProblem is why the compiled code of the plugin may be missing on disk, so that it is compiled
 	// again at each start of the host; "" if it is there.
 	CacheProblem string `json:"cacheProblem,omitempty"`
@@ -68,8 +69,8 @@ func (p *PluginStatus) Problem() string {
 		problems = append(problems, "cannot follow "+kind)
 	}
 	problems = append(problems, p.MissingRights...)
-	if p.WebhookProblem != "" {
-		problems = append(problems, p.WebhookProblem)
+	for _, name := range slices.Sorted(maps.Keys(p.Problems)) {
+		problems = append(problems, p.Problems[name])
 	}
 	if p.CacheProblem != "" {
 		problems = append(problems, p.CacheProblem)

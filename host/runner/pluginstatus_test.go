@@ -13,7 +13,7 @@ func TestProblem(t *testing.T) {
 		"verify: no marker":                  {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
 		"waits for the first list of v1 Pod": {WaitsFor: "the first list of v1 Pod"},
 		"the leader runs another module, 0123456789ab": {OtherModule: "0123456789abcdef"},
-		"its webhook is wrong":                         {WebhookProblem: "its webhook is wrong"},
+		"it has no stamp; its mail is late":            {Problems: map[string]string{"mail": "its mail is late", "letters": "it has no stamp"}},
 		`"u" lacks a right; waits for x`:               {MissingRights: []string{`"u" lacks a right`}, WaitsFor: "x"},
 		"late; cannot follow v1 Pod: forbidden; cannot follow v1 Node: gone": {
 			Status: catalog.Status{LastError: "late"}, CannotFollow: []string{"v1 Pod: forbidden", "v1 Node: gone"},

@@ -26,7 +26,6 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/telemetry"
-	"github.com/thole-dev/thole/host/webhook"
 )
 
 // Revision is a loaded revision of a plugin.
@@ -73,7 +72,7 @@ type Runner struct {
 	mu          sync.Mutex
 	plugins     map[string]*plugin
 	controllers map[string]*controller // by plugin/controller
-	converters  map[string]*converters // by plugin
+	early       map[string]*early      // by plugin
 	waitsFor    map[string]string      // what the start of a revision waits for, by plugin
 	requested   map[string]string      // the policy that was logged as what the manifest asks for, by plugin
 }
@@ -86,7 +85,7 @@ func New(config Config) *Runner {
 		config.LeadOf = func(string, bool) (*election.Plugin, error) { return nil, nil }
 	}
 	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
-	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, converters: map[string]*converters{}, waitsFor: map[string]string{}, requested: map[string]string{}}
+	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, early: map[string]*early{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
 	return r
 }
@@ -100,7 +99,6 @@ type plugin struct {
 	written     written
 	lead        *election.Plugin                // nil: there is one replica
 	leader      atomic.Pointer[election.Plugin] // lead, for others than the goroutine of the catalog
-	reviewed    atomic.Pointer[webhook.Plugin]  // by the running revision
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	log         *telemetry.PluginLog
@@ -134,7 +132,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return kindError{err}
 	}
-	r.startConverting(rev, lead, reviewedOf(rev, follows, resources))
+	r.announce(rev, lead, resources)
 	var written map[abi.Kind]*cache.Informer
 	var p *plugin
 	byKind, err := r.acquireInformers(ctx, rev, lead, follows)
@@ -178,7 +176,6 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	for i, m := range rev.Manifest.Controllers {
 		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept, swappable[m.Name])
 	}
-	p.reviewed.Store(reviewedOf(rev, follows, resources))
 	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
 	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())

@@ -15,8 +15,8 @@ type Status struct {
 	// WaitsFor is what the plugin waits for now, at its start or because its informers
 	// are late; "" if it does not.
 	WaitsFor string
-	// Converts states that its guest converts objects, be it that it runs or that it is started.
-	Converts bool
+	// Answers states that a capability calls the guest before the plugin runs.
+	Answers bool
 	// Breaker is that of the running revision; nil while it is started.
 	Breaker *dispatch.BreakerStatus
 	// Openings is how often a breaker has opened since the plugin was added.
@@ -61,10 +61,12 @@ func (r *Runner) Statuses() map[string]Status {
 		status.WaitsFor = what
 		out[name] = status
 	}
-	for name := range r.converters {
-		status := out[name]
-		status.Converts = true
-		out[name] = status
+	for name, e := range r.early {
+		if e.callers != nil {
+			status := out[name]
+			status.Answers = true
+			out[name] = status
+		}
 	}
 	return out
 }

@@ -58,7 +58,6 @@ type Metrics struct {
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
-	webhooks    webhookMetrics
 }
 
 // vec is a metric with labels.
@@ -81,7 +80,6 @@ func NewMetrics(sandboxLimits ...string) *Metrics {
 	m.addPluginMetrics()
 	m.addRequestMetrics()
 	m.addWorkQueueMetrics()
-	m.addWebhookMetrics()
 	m.Controllers = prometheus.NewRegistry()
 	m.Controllers.MustRegister(m.reconciles, m.errors, m.duration, m.activeWorkers, m.maxWorkers, m.queues.depth)
 	return m

@@ -143,7 +143,6 @@ const (
 
 	dispatch = "./host/dispatch/..." // the worker
 	runner   = "./host/runner/..."   // one running plugin
-	webhook  = "./host/webhook/..."  // serves reviews and conversions of plugins
 	index    = "./host/index/..."    // calls plugins for objects of the cache, and keeps what they return there
 	wiring   = "./host"              // package host
 )
@@ -183,16 +182,6 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{index}},
 			Imported:  Set{Of: stages, Except: []string{"./host/cache/...", "./host/sandbox/..."}},
 			Why:       "index has the objects of the cache and calls the sandbox: what follows is decided by its users",
-		},
-		{
-			Importers: Set{Of: slices.Concat(stages, leaves, []string{dispatch, index})},
-			Imported:  Set{Of: []string{webhook}},
-			Why:       "webhook is a way into the host, as the queue is one: it calls plugins by dispatch, and only the runner and the wiring know it",
-		},
-		{
-			Importers: Set{Of: []string{webhook}},
-			Imported:  Set{Of: stages, Except: []string{"./host/sandbox/..."}},
-			Why:       "webhook answers the API server: what a plugin may read, and which revision runs, is decided by dispatch",
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},

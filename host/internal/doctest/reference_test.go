@@ -32,10 +32,10 @@ var (
 		"election": func(t *testing.T) string {
 			return fieldTable(t, "host/config", "LeaderElection", "leaderElection.")
 		},
-		"webhooks":         func(t *testing.T) string { return fieldTable(t, "host/webhook", "HostSettings", "webhooks.") },
-		"webhooks-service": func(t *testing.T) string { return fieldTable(t, "host/webhook", "Service", "webhooks.service.") },
-		"webhooks-secret":  func(t *testing.T) string { return fieldTable(t, "host/webhook", "Secret", "webhooks.secret.") },
-		"webhooks-policy":  func(t *testing.T) string { return fieldTable(t, "host/webhook", "Settings", "webhooks.") },
+		"webhooks":         func(t *testing.T) string { return fieldTable(t, "host/with/webhooks", "HostSettings", "webhooks.") },
+		"webhooks-service": func(t *testing.T) string { return fieldTable(t, "host/with/webhooks", "Service", "webhooks.service.") },
+		"webhooks-secret":  func(t *testing.T) string { return fieldTable(t, "host/with/webhooks", "Secret", "webhooks.secret.") },
+		"webhooks-policy":  func(t *testing.T) string { return fieldTable(t, "host/with/webhooks", "Settings", "webhooks.") },
 		"config-metrics":   func(t *testing.T) string { return fieldTable(t, "host/config", "Metrics", "metrics.") },
 		"tracing":          func(t *testing.T) string { return fieldTable(t, "host/with/traces", "Settings", "tracing.") },
 		"allow":            allowTable,

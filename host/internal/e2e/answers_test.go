@@ -229,7 +229,7 @@ func (r *reviews) strategy() string {
 // hasProblem reports whether a replica shows a problem of a plugin with all parts.
 func (r *reviews) hasProblem(plugin string, parts ...string) bool {
 	return slices.ContainsFunc([]*reviewer{r.first, r.second, r.third}, func(replica *reviewer) bool {
-		problem := replica.Plugin("gate-" + plugin).WebhookProblem
+		problem := replica.Plugin("gate-" + plugin).Problems["webhooks"]
 		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(problem, part) })
 	})
 }

@@ -67,8 +67,8 @@ type Plugin struct {
 	CannotFollow     []string
 	MissingRights    []string
 	WaitsFor         string
-	WebhookProblem   string
-	Breaker          *Breaker // nil while no revision runs
+	Problems         map[string]string // by capability
+	Breaker          *Breaker          // nil while no revision runs
 	CacheProblem     string
 }
 

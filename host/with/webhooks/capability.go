@@ -7,7 +7,6 @@ import (
 	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/rights"
-	"github.com/thole-dev/thole/host/webhook"
 	"github.com/thole-dev/thole/host/with"
 )
 
@@ -18,13 +17,14 @@ func Capability() with.Capability {
 		Check:         contract.Check,
 		CheckManifest: contract.CheckManifest,
 		Exports:       exports(),
-		Policy:        func() config.PolicySection { return webhook.NewSettings() },
-		Config:        func() config.HostSection { return webhook.NewHostSettings() },
+		Policy:        func() config.PolicySection { return NewSettings() },
+		Config:        func() config.HostSection { return NewHostSettings() },
 		Allow:         config.Named{},
-		Missing:       webhook.Missing,
+		Missing:       missing,
 		Rules:         rules,
 		Title:         "Webhooks",
 		Describe:      describe,
+		New:           newCapability,
 	}
 }
 
@@ -60,7 +60,7 @@ func rules(m *abi.Manifest, resources rights.Resources) (all []rights.Rule) {
 	}
 	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
 		all = append([]rights.Rule{{
-			Group: "admissionregistration.k8s.io", Resource: resource, Name: webhook.ConfigurationName(m.Name),
+			Group: "admissionregistration.k8s.io", Resource: resource, Name: ConfigurationName(m.Name),
 			Verbs: []string{rights.Get, rights.Create, rights.Patch, rights.Delete}, Uses: []string{"get, create, patch, delete: the webhooks of the plugin"},
 		}}, all...)
 	}

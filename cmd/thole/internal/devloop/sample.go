@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
@@ -63,7 +65,7 @@ func (s *session) listens() bool {
 // isRegistered reports whether the plugin runs, and the API server has its webhooks.
 func (s *session) isRegistered() bool {
 	return slices.ContainsFunc(s.host.Plugins(), func(p runner.PluginStatus) bool {
-		return p.Name == s.plugin && p.State == catalog.Running && p.WebhookProblem == ""
+		return p.Name == s.plugin && p.State == catalog.Running && p.Problems[webhooks.Name] == ""
 	})
 }
 
@@ -96,9 +98,25 @@ func (s *session) reviewsOf(o *object) map[string]int {
 		of := webhooks.Of(&c)
 		for review, operations := range map[string][]webhooks.Operation{webhooks.ExportValidate: of.Validate, webhooks.ExportMutate: of.Mutate} {
 			if slices.Contains(operations, webhooks.OperationCreate) {
-				counts[review] = s.host.Reviews(s.plugin, review)
+				counts[review] = counted(s.host.Metrics(), "thole_webhook_requests_total", map[string]string{"plugin": s.plugin, "review": review})
 			}
 		}
 	}
 	return counts
+}
+
+// counted returns the sum of the counters of that name with these labels.
+func counted(metrics prometheus.Gatherer, name string, labels map[string]string) (sum int) {
+	families, _ := metrics.Gather() // what can be read
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return labels[l.GetName()] != "" && labels[l.GetName()] != l.GetValue() }) {
+				sum += int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return sum
 }

@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"encoding/base64"
@@ -20,10 +20,10 @@ import (
 // Plugin is a running plugin as the registrar needs it.
 type Plugin struct {
 	Name     string
-	Webhooks *Settings  // nil: its policy allows it none
-	Reviewed []Reviewed // its controllers
-	Leads    bool       // this replica leads it, and may write
-	DryRun   bool       // nothing may be stored for it
+	Webhooks *Settings   // nil: its policy allows it none
+	Reviewed []Reviewed  // its controllers
+	Leads    func() bool // reports whether this replica leads it, and may write
+	DryRun   bool        // nothing may be stored for it
 	// Starting states that the plugin does not run yet, and converts alone. What there is of its
 	// webhook configurations stays.
 	Starting bool

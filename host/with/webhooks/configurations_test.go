@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 func reviewedPlugin() Plugin {
 	w := NewSettings()
-	return Plugin{Name: "gate", Webhooks: w, Leads: true, Reviewed: []Reviewed{{
+	return Plugin{Name: "gate", Webhooks: w, Leads: func() bool { return true }, Reviewed: []Reviewed{{
 		Controller: "main", Validate: []contract.Operation{contract.OperationCreate, contract.OperationDelete}, Mutate: []contract.Operation{contract.OperationUpdate}, Convert: true,
 		Resource: object.Resource{GVR: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gates"}, Namespaced: true},
 	}}}

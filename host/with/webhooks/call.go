@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/thole-dev/thole/abi"
-	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/sanitize"
@@ -111,16 +110,16 @@ func (s *Server) call(ctx context.Context, q *request, v dispatch.ExportCall) (s
 	defer end()
 	v.Export, v.Timeout = q.export, q.known.Webhooks.Timeout.Duration
 	begin := v.Begin
-	v.Begin = func(rev *dispatch.Revision, now time.Time, seed [32]byte) ([][]byte, error) {
-		if !contract.Of(&rev.Controller).Calls(q.export) {
-			return nil, errNoReviews
-		}
-		return begin(rev, now, seed)
-	}
 	for {
 		c := s.controllerOf(ctx, q)
 		if c == nil {
 			return sandbox.Return{}, errNotRunning
+		}
+		v.Begin = func(rev *dispatch.Revision, now time.Time, seed [32]byte) ([][]byte, error) {
+			if offers := c.Offers(rev); !offers.Calls(q.export) {
+				return nil, errNoReviews
+			}
+			return begin(rev, now, seed)
 		}
 		returned, err := c.Call(ctx, v)
 		switch {

@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"context"
@@ -141,7 +141,7 @@ func (r *Registrar) look(ctx context.Context, running *sync.WaitGroup) {
 	}
 	converted := map[string]string{} // the plugin, by CustomResourceDefinition
 	for _, p := range r.Plugins() {
-		if !p.Leads || p.DryRun {
+		if !p.Leads() || p.DryRun {
 			delete(r.led, p.Name)
 			r.setProblem(p.Name, nil)
 			continue

@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 
 	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sanitize"
 )
 
@@ -44,10 +44,11 @@ type Config struct {
 	grace       time.Duration // for those in progress after that; default 10 s
 }
 
-// Controller is a controller of a plugin; [dispatch.Controller] implements it.
+// Controller is a controller of a plugin.
 type Controller interface {
-	Revision() *dispatch.Revision
-	Call(ctx context.Context, call dispatch.ExportCall) (sandbox.Return, error)
+	runner.Caller
+	// Offers returns what the controller offers with a revision.
+	Offers(rev *dispatch.Revision) contract.Webhooks
 }
 
 // Known is what is known of a plugin from its policy.
@@ -65,7 +66,7 @@ func (k *Known) isAwaited(controller string) bool {
 	return k.Loading || slices.Contains(k.Controllers, controller)
 }
 
-// Metrics counts requests; [telemetry.WebhookMetrics] implements it.
+// Metrics counts requests.
 type Metrics interface {
 	// Served counts a request that was answered, with its duration in seconds. review is
 	// validate, mutate or convert, and result one of [Results].

@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"bytes"
@@ -55,6 +55,10 @@ func newTestController(review func(context.Context, dispatch.ExportCall, []byte)
 		Controller: abi.Controller{Name: "c", For: abi.Followed{Kind: kindK}, Sections: []abi.Section{contract.Webhooks{Validate: all, Mutate: all[:2], Convert: true}.Section()}},
 		Scopes:     scope.Controller{For: scope.All(kindK)},
 	}, review: review}
+}
+
+func (c *testController) Offers(rev *dispatch.Revision) contract.Webhooks {
+	return contract.Of(&rev.Controller)
 }
 
 func (c *testController) Revision() *dispatch.Revision { return c.rev }
@@ -999,7 +1003,7 @@ func FuzzAdmissionReview(f *testing.F) {
 	c := newTestController(allow)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v := &review{request: &request{export: contract.ExportMutate, plugin: "p", controller: "c", body: body}}
-		if v.decode() != nil || v.check(c.rev) != nil || !v.isReviewedBy(c.rev) {
+		if v.decode() != nil || v.check(c.rev) != nil || !v.isReviewedBy(c) {
 			return
 		}
 		parts, _ := v.begin(c.rev, time.Unix(0, 0), [32]byte{}) // which fails never

@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"os"
@@ -19,7 +19,7 @@ import (
 func section() config.Section {
 	return config.Section{
 		Name: contract.Name, New: func() config.PolicySection { return NewSettings() },
-		Config: func() config.HostSection { return NewHostSettings() }, Allow: config.Named{}, Missing: Missing,
+		Config: func() config.HostSection { return NewHostSettings() }, Allow: config.Named{}, Missing: missing,
 	}
 }
 

@@ -1,9 +1,8 @@
-package webhook
+package webhooks
 
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -208,17 +207,12 @@ func SettingsOf(p config.Policy) *Settings {
 	return s
 }
 
-// Missing returns the settings that a manifest needs.
-func Missing(_ config.PolicySection, written bool, m *abi.Manifest) config.MissingSection {
-	if written || !Offers(m) {
+// missing returns the settings that a manifest needs.
+func missing(_ config.PolicySection, written bool, m *abi.Manifest) config.MissingSection {
+	if written || len(offersOf(m)) == 0 {
 		return config.MissingSection{}
 	}
 	return config.MissingSection{Value: NewSettings(), Text: "{}", Allow: config.Named{}}
-}
-
-// Offers reports whether a plugin validates, mutates or converts objects.
-func Offers(m *abi.Manifest) bool {
-	return slices.ContainsFunc(m.Controllers, func(c abi.Controller) bool { return c.Section(contract.Name) != nil })
 }
 
 // Problems implements [config.PolicySection].

@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ func (s *Server) admit(ctx context.Context, q *request) answer {
 	if err := v.check(c.Revision()); err != nil {
 		return refused(shownStatus, "%v", err)
 	}
-	if !v.isReviewedBy(c.Revision()) {
+	if !v.isReviewedBy(c) {
 		return v.passed()
 	}
 	returned, err := s.call(ctx, q, dispatch.ExportCall{
@@ -64,7 +64,7 @@ func (s *Server) admit(ctx context.Context, q *request) answer {
 	switch c := s.Controller(q.export, q.plugin, q.controller); {
 	case err == nil:
 		return v.answer()
-	case c != nil && !v.isReviewedBy(c.Revision()): // it was replaced meanwhile
+	case c != nil && !v.isReviewedBy(c): // it was replaced meanwhile
 		return v.passed()
 	}
 	return s.notReviewed(v, err)
@@ -140,10 +140,11 @@ func (v *review) check(rev *dispatch.Revision) error {
 	return nil
 }
 
-// isReviewedBy reports whether a revision reviews the operation of the request, in its namespace.
+// isReviewedBy reports whether the running revision reviews the operation of the request, in its namespace.
 // The one before may have: then the webhook is to be changed.
-func (v *review) isReviewedBy(rev *dispatch.Revision) bool {
-	of := contract.Of(&rev.Controller)
+func (v *review) isReviewedBy(c Controller) bool {
+	rev := c.Revision()
+	of := c.Offers(rev)
 	offered := of.Validate
 	if v.export == contract.ExportMutate {
 		offered = of.Mutate

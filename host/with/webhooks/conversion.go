@@ -1,4 +1,4 @@
-package webhook
+package webhooks
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func (s *Server) convert(ctx context.Context, q *request) answer {
 	result, err := resultConverted, error(nil)
 	if c := s.controllerOf(ctx, q); c == nil {
 		err = errNotRunning
-	} else if wrong := isConverted(c.Revision(), a); wrong != nil {
+	} else if wrong := isConverted(c, a); wrong != nil {
 		return refused(shownStatus, "%v", wrong)
 	}
 	if err == nil {
@@ -61,12 +61,13 @@ func (s *Server) convert(ctx context.Context, q *request) answer {
 }
 
 // isConverted returns an error if the controller does not convert what is asked for.
-func isConverted(rev *dispatch.Revision, a *apiextensionsv1.ConversionRequest) error {
+func isConverted(c Controller, a *apiextensionsv1.ConversionRequest) error {
+	rev := c.Revision()
 	wanted, err := schema.ParseGroupVersion(a.DesiredAPIVersion)
 	switch m := &rev.Controller; {
 	case err != nil || wanted.Group != m.For.Group():
 		return fmt.Errorf("it converts %s to versions of its group, not to %s", m.For.Kind, quoted(a.DesiredAPIVersion))
-	case !contract.Of(m).Convert:
+	case !c.Offers(rev).Convert:
 		return errors.New("its manifest converts nothing")
 	}
 	return nil
