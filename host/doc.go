@@ -17,14 +17,14 @@
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account, and who sends
 // requests to the host), certificates (those that the host serves TLS with), election (which replica of the
-// host leads a plugin), lastgood (modules that outlive the replicas), webhook (reviews and conversions for the API server),
+// host leads a plugin), lastgood (modules that outlive the replicas),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
 // and stops them in reverse; wiring.go joins catalog, sandbox and serve,
-// replicas.go and told.go catalog and election, webhooks.go webhook and runner,
-// secure.go access and certificates to serve.
+// replicas.go and told.go catalog and election, secure.go access and certificates to serve;
+// directory.go has what capabilities learn of plugins that do not run.
 //
 // # Capabilities
 //
@@ -45,9 +45,10 @@
 //     (Check), which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may
 //     have (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the
 //     configuration bounds its numbers) and must have for a manifest (Missing), what the file of --config may have
-//     (Config, which implements config.HostSection, and config.Bounding if it bounds policies) and what it has in
-//     allow for each plugin (Allow), what the account of the host needs for it (Rules), the row of thole inspect
-//     (Title, Describe), and what it does in a host (New).
+//     (Config, which implements config.HostSection, config.Bounding if it bounds policies, and config.Listening if it
+//     has an address to listen on, for which thole run has a flag then) and what it has in
+//     allow for each plugin (Allow, which is config.Named if allow lists the plugins), what the account of the host
+//     needs for it (Rules), the row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made
 //     when the plugin runs: the start of a plugin may fail after its part was made. The capability serves requests
@@ -60,6 +61,12 @@
 //     Capability().New(env).Plugin("p").
 //     What only has to know what happens needs no hook: Observe receives the events of the host. host/with/traces
 //     is an example.
+//     A capability with a server of its own listens in Start, before a plugin is loaded, and what Start returns
+//     serves until plugins are to stop. Ready is its part of /readyz, and Problem what /plugins has of a plugin for
+//     which it cannot do what it should. Environment.Directory has the plugins that do not run, too. Starting is
+//     called with a revision before its informers sync, whose guest may be called from then on. Handle.Call calls
+//     an export of the guest beside the queue (dispatch.ExportCall), until Ended, and Handle.Kept returns what is kept
+//     for a revision. host/with/webhooks is an example.
 //     Calls of the guest for an object beside its runs are turns (dispatch.ObjectTurns), as in host/with/daemon.
 //     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due
 //     that they find. host/with/scans is an example. A function of the host that it answers is in the hooks, too

@@ -27,7 +27,7 @@ type secure struct {
 	asked   rate.Sometimes       // limits what is logged
 }
 
-// metricsValidity is that of the certificate, as the default of webhooks.validity.
+// metricsValidity is that of the certificate.
 const metricsValidity = 90 * 24 * time.Hour
 
 func newSecure(h *Host, client *kubernetes.Clientset, pod *corev1.ObjectReference) (*secure, error) {

@@ -8,8 +8,7 @@
 //	capability.go          what capabilities do with plugins and controllers
 //	controller.go          one running controller, its handlers and its resync
 //	performer.go           the performer of a plugin, which acts for it
-//	reviews.go             what the controllers review and convert
-//	conversions.go         conversions by a guest whose revision does not run yet
+//	starting.go            calls of a guest whose revision does not run yet
 //	rights.go              whether the policy allows what a manifest needs
 //	identity.go            the service account that a plugin acts as
 //	rightsreview.go        whether it still has every right, while the plugin runs

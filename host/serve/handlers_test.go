@@ -60,8 +60,8 @@ func TestHandlersAreServedOnLoopbackAlone(t *testing.T) {
 		{"of a plugin", "127.0.0.1:0", "localhost", "/orders/p", http.StatusAccepted, "plugin p"},
 		{"another path", "127.0.0.1:0", "localhost", "/orders/p/q", http.StatusNotFound, ""},
 		{"a foreign host", "127.0.0.1:0", "evil.example", "/orders", http.StatusMisdirectedRequest, ""},
-		{"all interfaces", ":0", "127.0.0.1", "/orders", http.StatusForbidden, "--webhooks-listen"},
-		{"all interfaces, of a plugin", "0.0.0.0:0", "127.0.0.1", "/orders/p", http.StatusForbidden, "--webhooks-listen"},
+		{"all interfaces", ":0", "127.0.0.1", "/orders", http.StatusForbidden, "--metrics-secure"},
+		{"all interfaces, of a plugin", "0.0.0.0:0", "127.0.0.1", "/orders/p", http.StatusForbidden, "--metrics-secure"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if status, text := answerOf(t, test.address, test.host, test.path, handlers); status != test.status || !strings.Contains(text, test.text) {

@@ -166,7 +166,7 @@ func (s *Server) withToken(handler http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		http.Error(w, "this is served over TLS alone beyond this machine: start the host with --metrics-secure, or send the request to the address of --webhooks-listen", http.StatusForbidden)
+		http.Error(w, "this is served over TLS alone beyond this machine: start the host with --metrics-secure, or send the request to an address of the host that is served over TLS", http.StatusForbidden)
 	})
 }
 

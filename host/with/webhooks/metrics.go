@@ -59,17 +59,24 @@ func (m metrics) Served(plugin, review, result string, seconds float64) {
 // Refused implements [Metrics].
 func (m metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
-// expiry is a [prometheus.Collector] of when the certificate expires, which a function returns; zero: there is none.
-type expiry func() time.Time
+// expiry is a [prometheus.Collector] of when the certificate expires.
+type expiry struct {
+	expires *prometheus.Desc
+	at      func() time.Time // zero: there is none
+}
 
-var expires = prometheus.NewDesc("thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served.", nil, nil)
+func newExpiry(at func() time.Time) expiry {
+	return expiry{gauge("thole_webhook_certificate_expiration_timestamp_seconds", "When the certificate expires with which reviews are served, in Unix time. None if no reviews are served."), at}
+}
+
+func gauge(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 
 // Describe implements [prometheus.Collector].
-func (expiry) Describe(ch chan<- *prometheus.Desc) { ch <- expires }
+func (e expiry) Describe(ch chan<- *prometheus.Desc) { ch <- e.expires }
 
 // Collect implements [prometheus.Collector].
-func (at expiry) Collect(ch chan<- prometheus.Metric) {
-	if t := at(); !t.IsZero() {
-		ch <- prometheus.MustNewConstMetric(expires, prometheus.GaugeValue, float64(t.Unix()))
+func (e expiry) Collect(ch chan<- prometheus.Metric) {
+	if at := e.at(); !at.IsZero() {
+		ch <- prometheus.MustNewConstMetric(e.expires, prometheus.GaugeValue, float64(at.Unix()))
 	}
 }

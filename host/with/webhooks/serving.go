@@ -35,7 +35,7 @@ type capability struct {
 
 func newCapability(env runner.Environment) runner.Capability {
 	c := &capability{env: env, logger: env.Logger.Named("webhook"), metrics: newMetrics(env.Metrics), plugins: newPlugins()}
-	env.Metrics.Registry.MustRegister(expiry(c.expires))
+	env.Metrics.Registry.MustRegister(newExpiry(c.expires))
 	return runner.Capability{
 		Start: c.start, Stop: c.close, Ready: c.certified, Problem: c.problem,
 		Starting: c.plugins.start, Discarded: c.plugins.discard, Plugin: c.plugin,

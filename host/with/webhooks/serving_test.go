@@ -297,7 +297,7 @@ func TestAPluginThatIsNotAllowedWebhooksIsRegisteredWithNone(t *testing.T) {
 func TestTheSeriesOfAPluginAreThereWhenItStarts(t *testing.T) {
 	m := telemetry.NewMetrics()
 	at := time.Time{}
-	m.Registry.MustRegister(expiry(func() time.Time { return at }))
+	m.Registry.MustRegister(newExpiry(func() time.Time { return at }))
 	c := newTestCapability(hclog.NewNullLogger())
 	c.metrics = newMetrics(m)
 	c.serves()
