@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -142,5 +143,86 @@ func TestCapabilitiesOfAHostThatCannotBeMadeAreStopped(t *testing.T) {
 	_, err := New(context.Background(), c, Environment{Cluster: &rest.Config{Host: "127.0.0.1:1"}, Logger: hclog.NewNullLogger(), Capabilities: with.List{of}})
 	if got := noted(); err == nil || !slices.Equal(got, []string{"default stop"}) {
 		t.Errorf("%v, %q", err, got)
+	}
+}
+
+// A capability that serves something itself does so before the host runs, and until plugins are to stop.
+func TestACapabilityServesBesideTheHost(t *testing.T) {
+	var env runner.Environment
+	stopping, stop := make(chan struct{}), make(chan struct{})
+	failed := errors.New("no room")
+	serving := func(start error) with.Capability {
+		return with.Capability{Name: "serving", New: func(of runner.Environment) runner.Capability {
+			env = of
+			return runner.Capability{
+				Start: func(context.Context) (func(context.Context) error, error) {
+					return func(ctx context.Context) error {
+						<-ctx.Done()
+						close(stopping)
+						<-stop
+						return failed
+					}, start
+				},
+				Ready:   func() error { return failed },
+				Problem: func(plugin string) string { return map[string]string{"p": "it is not served"}[plugin] },
+				Serve:   map[string]http.Handler{"/served": http.NotFoundHandler()},
+			}
+		}}
+	}
+	quiet := with.Capability{Name: "quiet", New: func(runner.Environment) runner.Capability {
+		return runner.Capability{
+			Start:   func(context.Context) (func(context.Context) error, error) { return nil, nil },
+			Ready:   func() error { return nil },
+			Problem: func(string) string { return "" },
+		}
+	}}
+	made := func(start error) (*Host, error) {
+		c := config.Config{Plugins: t.TempDir(), Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: filepath.Join(t.TempDir(), "cache"), DryRun: true}
+		writeText(t, filepath.Join(c.Plugins, "p.wasm"), "no module")
+		writeText(t, filepath.Join(c.Plugins, "q.wasm"), "nor this")
+		return New(t.Context(), c, Environment{Cluster: &rest.Config{Host: "http://127.0.0.1:1"}, Logger: hclog.NewNullLogger(), Capabilities: with.List{quiet, serving(start)}})
+	}
+	if _, err := made(failed); !errors.Is(err, failed) {
+		t.Errorf("a host whose capability does not start: %v", err)
+	}
+	h, err := made(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	await.Until(t, "the plugins have failed", func() bool {
+		all := h.Plugins()
+		return len(all) == 2 && all[0].State == catalog.Failed && all[1].State == catalog.Failed
+	})
+	if all := h.Plugins(); all[0].Problems["serving"] != "it is not served" || len(all[0].Problems) != 1 || all[1].Problems != nil {
+		t.Errorf("%+v", all)
+	}
+	for _, check := range h.readiness() {
+		if err := check.Ready(); check.Name == "serving" && !errors.Is(err, failed) || check.Name == "quiet" && err != nil {
+			t.Errorf("%s: %v", check.Name, err)
+		}
+	}
+	d := env.Directory
+	s, known := d.Status("p")
+	policy, read := d.Policy("p")
+	if all := d.Statuses(); !known || s.State != catalog.Failed || !read || !policy.DryRun || len(all) != 2 || !d.Updated() || !d.Leads("p") || d.OthersLead("p") {
+		t.Errorf("the directory has %+v, %+v", s, policy)
+	}
+	if _, known := d.Status("r"); known || !env.DryRun || len(env.Handlers()) != 1 {
+		t.Errorf("there is another plugin, or other handlers: %v", env.Handlers())
+	}
+	cancel()
+	<-stopping
+	response, err := http.Get("http://" + h.Address() + "/healthz")
+	if err != nil {
+		t.Fatalf("the host ends before what serves: %v", err)
+	}
+	response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	close(stop)
+	if err := <-ended; !errors.Is(err, failed) {
+		t.Errorf("the host has ended with %v", err)
 	}
 }

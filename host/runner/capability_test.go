@@ -53,6 +53,7 @@ func (n *noted) capability(name string) Capability {
 						Hooks:   dispatch.Hooks{Changed: func(_ *dispatch.Revision, _, updated *object.Object) { n.note("%s changed %s", name, updated.Key()) }},
 						Swapped: func(before, next *dispatch.Revision) { n.note("%s swapped %d %d", name, number(before), number(next)) },
 						Stop:    func() { n.note("%s stop controller", name) },
+						Ended:   func() { n.note("%s ended", name) },
 					}
 				},
 				Stop: func() { n.note("%s stop", name) },
@@ -104,6 +105,9 @@ func TestCapabilitiesFollowTheLifeOfAPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.expect(t, "a plugin p", "b plugin p", "a prepare 2", "b prepare 2", "a use 2", "b use 2", "a controller", "b controller", "a swapped 0 2", "b swapped 0 2")
+	if kept := n.handle.Kept(n.handle.Revision()); kept != 2 {
+		t.Errorf("%v is kept for the revision", kept)
+	}
 	if o, exists := n.handle.Shown(object.Key{Namespace: "a", Name: "w"}); !exists || n.handle.Revision().Number != 2 || !n.handle.Leads() || !slices.Equal(n.handle.Keys(), []object.Key{o.Key()}) {
 		t.Errorf("the handle has %v, %v", o, n.handle.Keys())
 	}
@@ -118,5 +122,5 @@ func TestCapabilitiesFollowTheLifeOfAPlugin(t *testing.T) {
 	}
 	n.expect(t, "a prepare 3", "b prepare 3", "a use 3", "b use 3", "a swapped 2 3", "b swapped 2 3")
 	r.Stop("p", false)
-	n.expect(t, "a stop controller", "b stop controller", "a stop", "b stop")
+	n.expect(t, "a stop controller", "b stop controller", "a ended", "b ended", "a stop", "b stop")
 }

@@ -97,8 +97,7 @@ type plugin struct {
 	indexes     indexes
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	written     written
-	lead        *election.Plugin                // nil: there is one replica
-	leader      atomic.Pointer[election.Plugin] // lead, for others than the goroutine of the catalog
+	lead        *election.Plugin // nil: there is one replica
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	log         *telemetry.PluginLog
@@ -163,7 +162,6 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	before, prunedBefore := p.declared(), p.prunedKinds()
 	swappable := r.stopOthers(p, rev, lead)
 	p.lead = lead
-	p.leader.Store(lead)
 	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources, p))
 	p.informers.replace(byKind)
 	p.written.replace(written)
@@ -358,12 +356,6 @@ func (r *Runner) forgetWritten(kind abi.Kind) (reading []*controller) {
 		}
 	}
 	return reading
-}
-
-// leads reports whether this replica leads the plugin.
-func (p *plugin) leads() bool {
-	lead := p.leader.Load()
-	return lead == nil || lead.Leads()
 }
 
 // uses reports whether the running revision follows or writes a kind.
