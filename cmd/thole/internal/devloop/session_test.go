@@ -8,7 +8,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 func TestInstalledPolicyFollowsTheFile(t *testing.T) {
@@ -119,5 +121,40 @@ func TestReloadEndsWithTheFirstReconcileOfTheNewRevision(t *testing.T) {
 	started(&late, "aa", 2, 3500*time.Millisecond)
 	if _, ok := ended(&late, 2, time.Hour); ok {
 		t.Error("an object that was made an hour later is not what a reload took")
+	}
+}
+
+// What the file of --config bounds stays bounded, and where it has an address the host listens there.
+func TestSessionServesAndAllowsWhatTheConfigurationDoesNotHave(t *testing.T) {
+	sections := standard.Capabilities().Sections()
+	for text, want := range map[string]struct {
+		address string
+		all     bool // webhooks are allowed to every plugin
+	}{
+		"":                                {"127.0.0.1:7", true},
+		"webhooks: {listen: ':9443'}":     {":9443", true},
+		"allow: {webhooks: [other]}":      {"127.0.0.1:7", false},
+		"allow: {http: {p: [{host: a}]}}": {"127.0.0.1:7", true},
+	} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := &session{home: t.TempDir(), reviews: "127.0.0.1:7"}
+		var err error
+		if s.Host, err = config.Read(file, sections...); err != nil {
+			t.Fatal(err)
+		}
+		c := s.hostConfig()
+		address, _, _ := c.Listening()["webhooks"].Address()
+		if _, all := c.Allow.SectionOf("webhooks", "p"); *address != want.address || all != want.all || !s.listens() {
+			t.Errorf("%s: the host listens at %s, and all is allowed: %t", text, *address, all)
+		}
+		if err := c.WithDefaults().Validate(); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if s.reviews = ""; text == "" && s.listens() {
+			t.Error("a session with a cluster of the user listens for it")
+		}
 	}
 }
