@@ -28,7 +28,6 @@ const (
 	ExportDescribe   = "describe"    // () -> i32; required
 	ExportWarm       = "warm"        // () -> i32; optional
 	ExportReconcile  = "reconcile"   // (len i32) -> i32; required
-	ExportIndex      = "index"       // (len i32) -> i32; required by an index without a field
 )
 
 // ImportModule is the import module of the host functions.
@@ -42,8 +41,6 @@ const (
 	ImportLog    = "log"    // (level, ptr, len i32) -> ()
 	ImportGet    = "get"    // (ptr, len i32) -> i64: a capability call
 	ImportList   = "list"   // (ptr, len i32) -> i64: a capability call
-
-	ImportIndexGet = "index_get" // (ptr, len i32) -> i64: a capability call
 )
 
 // Negative return values of a capability call. A value of zero or more is the
@@ -107,7 +104,7 @@ func Classes() []Class {
 // the maximum length of one array unless the comment names several.
 const (
 	MaxOutput           = 3 << 19  // 1.5 MiB, of one result or manifest
-	MaxReply            = 16 << 20 // of one reply to get, list or index_get
+	MaxReply            = 16 << 20 // of one reply to a capability call
 	MaxCall             = 64 << 10 // of the message of one get or list
 	MaxDepth            = 64       // nesting of arrays and objects in what a guest writes
 	MaxIntents          = 256      // entries of release, apply, delete and events together, and of groups
@@ -122,10 +119,7 @@ const (
 	MaxKinds            = 256     // of each of owns, reads, watches and writes
 	MaxNamespaces       = 64      // of one entry of for, owns, reads and watches
 	MaxIndexes          = 64      // of a controller
-	MaxKindIndexes      = 8       // of one kind, by fields and by keys, in all controllers of a plugin together
-	MaxIndexEntries     = 64      // that an index gives to one object
-	MaxIndexKey         = 1 << 10 // of a key of an index
-	MaxIndexValue       = 4 << 10 // of the value beside it
+	MaxKindIndexes      = 8       // of one kind, in all controllers of a plugin together
 	MaxFieldPath        = 256     // of one of the fields of a get or list, and of the field of an index
 	MaxFields           = 16      // of one get or list
 	MaxRequirements     = 16      // of a field selector

@@ -74,13 +74,3 @@ func FuzzDecodeCalls(f *testing.F) {
 		roundTrip(t, data, DecodeListReply, EncodeListReply)
 	})
 }
-
-func FuzzDecodeIndex(f *testing.F) {
-	addGoldens(f, "index_request", "index_result", "index_get_call", "index_reply")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		roundTrip(t, data, DecodeIndexRequest, EncodeIndexRequest)
-		roundTrip(t, data, DecodeIndexResult, EncodeIndexResult)
-		roundTrip(t, data, DecodeIndexGetCall, EncodeIndexGetCall)
-		roundTrip(t, data, DecodeIndexReply, EncodeIndexReply)
-	})
-}

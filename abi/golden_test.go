@@ -42,10 +42,6 @@ func messages() []messageType {
 		of("result", fullResult(), EncodeResult, decodeResultWithSections),
 		of("get_call", fullGetCall(), EncodeGetCall, DecodeGetCall),
 		of("list_call", fullListCall(), EncodeListCall, DecodeListCall),
-		of("index_request", fullIndexRequest(), EncodeIndexRequest, DecodeIndexRequest),
-		of("index_result", fullIndexResult(), EncodeIndexResult, DecodeIndexResult),
-		of("index_get_call", fullIndexGetCall(), EncodeIndexGetCall, DecodeIndexGetCall),
-		of("index_reply", fullIndexReply(), EncodeIndexReply, DecodeIndexReply),
 		of("list_reply", fullListReply(), EncodeListReply, DecodeListReply),
 		of("list_reply_empty", &ListReply{}, EncodeListReply, DecodeListReply),
 	}

@@ -90,6 +90,7 @@ func TestInvalidIndexIsRefused(t *testing.T) {
 		{indexed(`[` + index("A", "Pod", "b") + `]`), path + `[0].name: "A" is not a DNS label (lower case letters, digits and '-', at most 63)`},
 		{indexed(`[{"name":"a","field":"b"}]`), path + `[0].kind.apiVersion: is required: a group and version, such as apps/v1`},
 		{indexed(`[` + index("a", "Secret", "b") + `]`), path + `[0].kind: "v1 Secret" is not a kind that the controller may read: name it in reads`},
+		{indexed(`[` + index("a", "Pod", "") + `]`), path + `[0].field: is required, such as spec.nodeName`},
 		{indexed(`[` + index("a", "Pod", ".spec") + `]`), path + `[0].field: ".spec"` + noPath},
 		{indexed(`[` + index("a", "Pod", "spec[0]") + `]`), path + `[0].field: "spec[0]"` + noPath},
 		{indexed(`[` + index("a", "Pod", repeat("x", 257)) + `]`), path + `[0].field: 257 bytes, the limit is 256`},

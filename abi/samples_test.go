@@ -129,22 +129,6 @@ func fullGetCall() *GetCall {
 	}
 }
 
-func fullIndexRequest() *IndexRequest {
-	return &IndexRequest{Index: "by-site", Object: []byte(site), Config: []byte(`{"region":"north"}`)}
-}
-
-func fullIndexResult() *IndexResult {
-	return &IndexResult{Entries: []IndexEntry{{Key: "shop", Value: []byte(`{"port":80}`)}}, Message: "the label site is no name"}
-}
-
-func fullIndexGetCall() *IndexGetCall {
-	return &IndexGetCall{Index: "by-site", Key: "shop", Namespace: "default"}
-}
-
-func fullIndexReply() *IndexReply {
-	return &IndexReply{Items: []IndexItem{{Namespace: "default", Name: "shop-0", Value: []byte(`{"port":80}`)}}}
-}
-
 func fullListCall() *ListCall {
 	return &ListCall{
 		APIVersion: "v1", Kind: "Pod", Namespace: "default", LabelSelector: "app=shop,tier in (web)",

@@ -71,7 +71,8 @@
 //     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due
 //     that they find. host/with/scans is an example. A function of the host that it answers is in the hooks, too
 //     (dispatch.ImportCall); what it needs for the calls of a revision is made with that (runner.Use). host/with/http
-//     is an example.
+//     is an example. What runs are to read as they read objects, and no API server has, is derived from objects
+//     (cache.Informer.Derive). host/with/functionindexes is an example.
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
 //     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose
 //     names begin with event and reason have its names, with a comment each: "eventX reports that ..." before the

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/sdk/internal/guest"
 )
 
@@ -16,7 +17,7 @@ import (
 // The result belongs into Indexes of each [Controller] that looks something up in it. IndexBy
 // must be called once for each name, from an init function or for a variable of the package.
 func IndexBy(name string, kind Kind, keys func(*Indexing) error) Index {
-	guest.Index(name, func(q *abi.IndexRequest) (*abi.IndexResult, error) {
+	guest.Index(name, func(q *functionindexes.Request) (*functionindexes.Result, error) {
 		x := &Indexing{request: q}
 		if err := keys(x); err != nil {
 			return nil, err
@@ -26,10 +27,25 @@ func IndexBy(name string, kind Kind, keys func(*Indexing) error) Index {
 	return Index{Name: name, Kind: kind}
 }
 
+// addIndexes adds indexes to the manifest of a controller: those by a field, and those of [IndexBy] as a section.
+func addIndexes(c *abi.Controller, all []Index) {
+	var byFunctions []functionindexes.Index
+	for _, x := range all {
+		if x.Field != "" {
+			c.Indexes = append(c.Indexes, x)
+		} else {
+			byFunctions = append(byFunctions, functionindexes.Index{Name: x.Name, Kind: x.Kind})
+		}
+	}
+	if len(byFunctions) > 0 {
+		c.Sections = append(c.Sections, abi.Section{Name: functionindexes.Name, Value: functionindexes.Encode(byFunctions)})
+	}
+}
+
 // Indexing is one call of the function of an index.
 type Indexing struct {
-	request *abi.IndexRequest
-	result  abi.IndexResult
+	request *functionindexes.Request
+	result  functionindexes.Result
 	invalid error // of the first value that could not be encoded
 }
 
@@ -47,7 +63,7 @@ func (x *Indexing) Config(into Value) error {
 // Add gives a key to the object, of at most 1,024 bytes, with a value of at most 4 KiB as JSON;
 // nil is none. An object has at most 64 keys, which are all distinct.
 func (x *Indexing) Add(key string, value Value) {
-	entry := abi.IndexEntry{Key: key}
+	entry := functionindexes.Entry{Key: key}
 	if value != nil {
 		data, err := encode(value)
 		if err != nil && x.invalid == nil {
@@ -75,14 +91,14 @@ type IndexItem struct {
 // Lookup returns the objects that have a key of an index, ordered by namespace and name. The
 // host runs the primary again when that changes. An error is a [*ReadError].
 func (r *Run) Lookup(query IndexQuery) ([]IndexItem, error) {
-	reply, code := r.host.IndexGet(abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: query.Index, Key: query.Key, Namespace: query.Namespace}))
+	reply, code := r.host.IndexGet(functionindexes.EncodeCall(&functionindexes.Call{Index: query.Index, Key: query.Key, Namespace: query.Namespace}))
 	err := codeError(code)
-	var found *abi.IndexReply
+	var found *functionindexes.Reply
 	if err == nil {
-		found, err = abi.DecodeIndexReply(reply)
+		found, err = functionindexes.DecodeReply(reply)
 	}
 	if err != nil {
-		return nil, &ReadError{Verb: "index_get", What: query.Index + " " + strconv.Quote(query.Key), Err: err}
+		return nil, &ReadError{Verb: functionindexes.Import, What: query.Index + " " + strconv.Quote(query.Key), Err: err}
 	}
 	items := make([]IndexItem, len(found.Items))
 	for i, item := range found.Items {

@@ -2,10 +2,14 @@ package sdk_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/sdk"
+	"github.com/thole-dev/thole/sdk/internal/guest"
 	"github.com/thole-dev/thole/sdk/sdktest"
 )
 
@@ -73,6 +77,19 @@ func newShop(t *testing.T) (w *sdktest.World, expect func(pods ...string)) {
 
 func shopPodOf(namespace, name, shop string) string {
 	return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"` + namespace + `","labels":{"shop":"` + shop + `"}}}`
+}
+
+func TestIndexesByFunctionsAreASectionOfTheManifest(t *testing.T) {
+	m := guest.Manifest()
+	for name, want := range map[string][2]string{
+		"shop": {"[]", `[{"name":"pods-by-shop","apiVersion":"v1","kind":"Pod"}]`},
+		"lab":  {"[{phase scan.example.com/v1 Lab status.phase}]", `[{"name":"pods-by-lab","apiVersion":"v1","kind":"Pod"}]`},
+	} {
+		c := m.Controllers[slices.IndexFunc(m.Controllers, func(c abi.Controller) bool { return c.Name == name })]
+		if got := [2]string{fmt.Sprint(c.Indexes), string(c.Section(functionindexes.Name))}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
 }
 
 func TestObjectsAreFoundByTheKeysOfAnIndex(t *testing.T) {

@@ -37,7 +37,8 @@ type Controller[Spec, Status Value] struct {
 	// to it, whether or not they have read it. Get and List may read it.
 	Watches []Watch
 	// Indexes are fields by which List finds objects, with the FieldSelector of a
-	// [Query], without looking at all objects of the kind.
+	// [Query], without looking at all objects of the kind, and what [IndexBy] has made
+	// for Lookup.
 	Indexes []Index
 
 	// Reconcile makes the cluster match the spec. It is level-triggered: each run
@@ -145,14 +146,14 @@ type Controller[Spec, Status Value] struct {
 	metadataOnly bool // of For, nothing but the metadata is followed
 }
 
-// Index is a field of a kind that the controller may read. Field is a path such as
+// Index is a field of a kind that the controller may read, or made by [IndexBy]. Field is a path such as
 // spec.nodeName or, with [*] for each element of an array,
 // spec.volumes[*].secret.secretName. Name is a DNS label, distinct within the controller.
 //
 //	type Index struct {
 //		Name  string // a DNS label, distinct within the controller
 //		Kind  Kind   // one that get and list may read
-//		Field string // a path such as spec.volumes[*].secret.secretName; "" for keys of the guest
+//		Field string // a path such as spec.volumes[*].secret.secretName
 //	}
 type Index = abi.Index
 
@@ -160,7 +161,7 @@ type Index = abi.Index
 // the label field of the metric.
 //
 //	type Gauge struct {
-//		Index string // the name of an index of the controller, of the primary kind and by a field
+//		Index string // the name of an index of the controller, of the primary kind
 //	}
 type Gauge = gauges.Gauge
 
@@ -215,6 +216,7 @@ func Register[Spec, Status Value](c Controller[Spec, Status]) {
 		panic("sdk.Register: controller " + strconv.Quote(c.Name) + " has no Reconcile")
 	}
 	manifest := c.manifest()
+	addIndexes(manifest, c.Indexes)
 	if c.CloudEvents {
 		manifest.Sections = append(manifest.Sections, abi.Section{Name: cloudevents.Name, Value: []byte("true")})
 	}
@@ -272,7 +274,7 @@ func (c *Controller[Spec, Status]) registerWebhooks(manifest *abi.Controller) {
 func (c *Controller[Spec, Status]) manifest() *abi.Controller {
 	return &abi.Controller{
 		Name: c.Name, For: c.For.All(), Owns: abi.AllOf(c.Owns...), Reads: abi.AllOf(c.Reads...),
-		Watches: c.Watches, Writes: c.Writes, Indexes: c.Indexes,
+		Watches: c.Watches, Writes: c.Writes,
 		Finalizer: c.Cleanup != nil, WhileDeleting: c.WhileDeleting, StatusOwner: c.StatusOwner, Applied: c.Applied, Gone: c.Gone != nil, Prune: c.Prune,
 		Interval: milliseconds(c.Interval), Timeout: milliseconds(c.Timeout),
 		Concurrency: c.Concurrency, Retry: c.Retry.manifest(), Conditions: c.Conditions,

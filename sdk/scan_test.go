@@ -86,7 +86,7 @@ func TestScansAndGaugesArePartOfTheManifest(t *testing.T) {
 	if c := of("lab"); !slices.Equal(lab, want) || string(c.Section(gauges.Name)) != `[{"index":"phase"}]` {
 		t.Errorf("the scans are %+v, the gauges %s", lab, c.Section(gauges.Name))
 	}
-	if c := of("shop"); len(c.Sections) != 0 {
+	if c := of("shop"); c.Section(scans.Name) != nil || c.Section(gauges.Name) != nil {
 		t.Errorf("the controller is %+v", c)
 	}
 }

@@ -19,7 +19,7 @@ const Max = 8
 
 // Gauge is an index by whose values the host counts the primaries of a controller.
 type Gauge struct {
-	Index string // the name of an index of the controller, of the primary kind and by a field
+	Index string // the name of an index of the controller, of the primary kind
 }
 
 // Encode returns the section of a controller with these gauges.
@@ -50,8 +50,6 @@ func (g Gauge) check(c *abi.Controller) error {
 	switch {
 	case err != nil:
 		return err
-	case x.Field == "":
-		return rawjson.NewError("", rawjson.Quote(g.Index)+" is an index by keys: name one by a field")
 	case c.For.Sensitive() && !strings.HasPrefix(x.Field, "metadata."):
 		return rawjson.NewError("", rawjson.Quote(g.Index)+" would publish the content of "+c.For.Kind.String()+" in metrics: name one by a field of the metadata")
 	}

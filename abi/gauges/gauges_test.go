@@ -7,12 +7,11 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// site returns a controller with indexes of its primaries, by a field and by keys, and one of another kind.
+// site returns a controller with indexes of its primaries, and one of another kind.
 func site(primary abi.Kind) *abi.Controller {
 	return &abi.Controller{Name: "site", For: primary.All(), Indexes: []abi.Index{
 		{Name: "phase", Kind: primary, Field: "status.phase"},
 		{Name: "zone", Kind: primary, Field: "metadata.labels.zone"},
-		{Name: "keys", Kind: primary},
 		{Name: "node", Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Field: "spec.nodeName"},
 	}}
 }
@@ -43,7 +42,6 @@ func TestSectionsAreChecked(t *testing.T) {
 		"no index":                {lab, `[{"index":"phases"}]`, `[0].index: "phases" is not an index of the controller`},
 		"twice":                   {lab, `[{"index":"phase"},{"index":"phase"}]`, `[1].index: "phase" is given twice`},
 		"of another kind":         {lab, `[{"index":"node"}]`, `[0].index: "node" is an index of "v1 Pod", must be of the primary kind "example.com/v1 Lab"`},
-		"by keys":                 {lab, `[{"index":"keys"}]`, `[0].index: "keys" is an index by keys: name one by a field`},
 		"the content of Secrets":  {secret, `[{"index":"phase"}]`, `[0].index: "phase" would publish the content of v1 Secret in metrics: name one by a field of the metadata`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/message"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
@@ -82,6 +83,8 @@ func (r *Resolve) check(c *abi.Controller) error {
 	if r == nil {
 		return nil
 	}
-	_, err := c.PrimaryIndex(r.Index)
+	with := *c
+	with.Indexes = functionindexes.All(c)
+	_, err := with.PrimaryIndex(r.Index)
 	return cmp.Or(rawjson.Within("index", err), abi.CheckPath("from", r.From, "data.containerId"))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 )
 
 func TestASectionIsWhatWasEncoded(t *testing.T) {
@@ -24,7 +25,8 @@ func TestASectionIsWhatWasEncoded(t *testing.T) {
 
 func TestSectionsAreChecked(t *testing.T) {
 	site, pod := abi.Kind{APIVersion: "example.com/v1", Kind: "Site"}, abi.Kind{APIVersion: "v1", Kind: "Pod"}
-	c := &abi.Controller{For: site.All(), Indexes: []abi.Index{{Name: "host", Kind: site, Field: "spec.host"}, {Name: "keys", Kind: site}, {Name: "node", Kind: pod, Field: "spec.nodeName"}}}
+	c := &abi.Controller{For: site.All(), Indexes: []abi.Index{{Name: "host", Kind: site, Field: "spec.host"}, {Name: "node", Kind: pod, Field: "spec.nodeName"}}}
+	c.Sections = []abi.Section{{Name: functionindexes.Name, Value: functionindexes.Encode([]functionindexes.Index{{Name: "keys", Kind: site}, {Name: "pods", Kind: pod}})}}
 	resolve := func(index, from string) string {
 		return `[{"type":"t","resolve":{"index":"` + index + `","from":"` + from + `"}}]`
 	}
@@ -43,6 +45,7 @@ func TestSectionsAreChecked(t *testing.T) {
 		"too many":               {`[` + strings.Repeat(`{},`, 64) + `{}]`, `[64]: more than 64 entries (offset 193)`},
 		"no index":               {resolve("hosts", "subject"), `[0].resolve.index: "hosts" is not an index of the controller`},
 		"an index of other kind": {resolve("node", "subject"), `[0].resolve.index: "node" is an index of "v1 Pod", must be of the primary kind "example.com/v1 Site"`},
+		"keys of other objects":  {resolve("pods", "subject"), `[0].resolve.index: "pods" is an index of "v1 Pod", must be of the primary kind "example.com/v1 Site"`},
 		"from nowhere":           {resolve("host", ""), `[0].resolve.from: is required, such as data.containerId`},
 		"from no path":           {resolve("host", "data."), `[0].resolve.from: "data." is no field path, such as spec.nodeName or spec.volumes[*].secret.secretName`},
 	} {

@@ -22,6 +22,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/webhooks"
@@ -189,9 +190,10 @@ type Capability struct {
 	CheckResult func(section []byte) error
 	Exports     []Export // that it calls
 	// Import is what it answers as [Import] does; "" for none. A message of more than MaxMessage bytes is
-	// [abi.CodeInvalid].
+	// [abi.CodeInvalid]. HasEffects is set if what that does is not undone, see [Export].Effects.
 	Import     string
 	MaxMessage int
+	HasEffects bool
 }
 
 // Export is a function of guests that a capability calls.
@@ -202,7 +204,7 @@ type Export struct {
 	// Imports are the functions of the host that may be called meanwhile, beside input, output and log; nil: all.
 	// Others return [abi.CodeDenied].
 	Imports []string
-	// Effects is set if what the import of a capability does may be done in the calls. In those of others
+	// Effects is set if what the import of a capability with effects does may be done in the calls. In those of others
 	// it returns [abi.CodeDenied].
 	Effects bool
 }
@@ -220,7 +222,12 @@ func Capabilities() []Capability {
 		}},
 		{Name: scans.Name, Check: scans.Check, Exports: []Export{{Name: scans.Export}}},
 		{Name: daemon.Name, Check: daemon.Check, Exports: []Export{{Name: daemon.Export, Effects: true}}},
-		{Name: http.Name, Check: http.Check, Import: http.Import, MaxMessage: http.MaxMessage},
+		{Name: http.Name, Check: http.Check, Import: http.Import, MaxMessage: http.MaxMessage, HasEffects: true},
 		asked,
+		{
+			Name: functionindexes.Name, Check: functionindexes.Check, CheckManifest: functionindexes.CheckManifest,
+			Exports: []Export{{Name: functionindexes.Export, Imports: []string{}}},
+			Import:  functionindexes.Import, MaxMessage: abi.MaxCall,
+		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/wasm"
@@ -24,7 +25,7 @@ var (
 		{abi.ExportReconcile, wasm.Signature(i32Only, i32), true},
 		{abi.ExportInitialize, wasm.Signature(noTypes), false},
 		{abi.ExportWarm, wasm.Signature(noTypes, i32), false},
-		{abi.ExportIndex, wasm.Signature(i32Only, i32), false},
+		{functionindexes.Export, wasm.Signature(i32Only, i32), false},
 		{daemon.Export, wasm.Signature(i32Only, i32), false},
 		{webhooks.ExportValidate, wasm.Signature(i32Only, i32), false},
 		{webhooks.ExportMutate, wasm.Signature(i32Only, i32), false},
@@ -38,8 +39,8 @@ var (
 		abi.ImportGet:    wasm.Signature(ptrLen, i64),
 		abi.ImportList:   wasm.Signature(ptrLen, i64),
 
-		abi.ImportIndexGet: wasm.Signature(ptrLen, i64),
-		http.Import:        wasm.Signature(ptrLen, i64),
+		functionindexes.Import: wasm.Signature(ptrLen, i64),
+		http.Import:            wasm.Signature(ptrLen, i64),
 	}
 )
 

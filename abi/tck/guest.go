@@ -5,6 +5,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/wasm"
 )
@@ -237,21 +238,6 @@ func List(call []byte) (reply []byte, code int64) {
 	return abi.EncodeListReply(out), 0
 }
 
-// IndexGet is the capability index_get as the host under test must serve it. It returns [Object]
-// for the key that the guest "index" gives to it, an empty reply for other keys, and
-// [abi.CodeInvalid] for a message that cannot be decoded.
-func IndexGet(call []byte) (reply []byte, code int64) {
-	message, err := abi.DecodeIndexGetCall(call)
-	if err != nil {
-		return nil, abi.CodeInvalid
-	}
-	out := &abi.IndexReply{}
-	if e, ref := objectEntry(), objectRef(); message.Index == keysIndex && message.Key == e.Key {
-		out.Items = []abi.IndexItem{{Namespace: ref.Namespace, Name: ref.Name, Value: e.Value}}
-	}
-	return abi.EncodeIndexReply(out), 0
-}
-
 // Answered is the URL that the import of the capability http answers.
 const Answered = "https://tck.example.com/"
 
@@ -260,15 +246,39 @@ func conformanceHost() http.Host {
 	return http.Host{Host: "tck.example.com", Methods: []string{"GET", "PUT"}}
 }
 
-// Import is the import of a capability, here http, as the host under test must serve it, for guests whose manifest has
-// the host tck.example.com with the methods GET and PUT. It returns status 200 and the body of the
-// request for [Answered], [abi.CodeDenied] for other URLs and other methods, and [abi.CodeInvalid]
-// for a message that cannot be decoded.
+// Import is the import of a capability as the host under test must serve it. It returns [abi.CodeInvalid] for a message
+// that cannot be decoded.
+//
+// http is for guests whose manifest has the host tck.example.com with the methods GET and PUT. It returns status 200
+// and the body of the request for [Answered], and [abi.CodeDenied] for other URLs and other methods. index_get returns
+// [Object] for the key that the guest "index" gives to it, and an empty reply for other keys.
 func Import(name string, call []byte) (reply []byte, code int64) {
+	switch name {
+	case http.Import:
+		return answer(call)
+	case functionindexes.Import:
+		return found(call)
+	}
+	return nil, abi.CodeDenied
+}
+
+// found is [Import] for index_get.
+func found(call []byte) (reply []byte, code int64) {
+	message, err := functionindexes.DecodeCall(call)
+	if err != nil {
+		return nil, abi.CodeInvalid
+	}
+	out := &functionindexes.Reply{}
+	if e, ref := objectEntry(), objectRef(); message.Index == keysIndex && message.Key == e.Key {
+		out.Items = []functionindexes.Item{{Namespace: ref.Namespace, Name: ref.Name, Value: e.Value}}
+	}
+	return functionindexes.EncodeReply(out), 0
+}
+
+// answer is [Import] for http.
+func answer(call []byte) (reply []byte, code int64) {
 	message, err := http.DecodeCall(call)
 	switch {
-	case name != http.Import:
-		return nil, abi.CodeDenied
 	case err != nil:
 		return nil, abi.CodeInvalid
 	case message.URL != Answered, !conformanceHost().Allows(cmp.Or(message.Method, "GET"), "tck.example.com"):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/http"
 )
 
@@ -158,14 +159,14 @@ func readsStep() Case {
 			f := g.Import(abi.ImportModule, function, ptrLen, i64Only)
 			return trapIf(g.constant(message), Call(f), I64Const(int64(len(reply))), I64Ne)
 		}
-		key := abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: objectEntry().Key})
+		key := getKey(objectEntry().Key)
 		listed, _ := List(listObjects())
-		found, _ := IndexGet(key)
+		found, _ := Import(functionindexes.Import, key)
 		sent, _ := Import(http.Import, putCall(nil))
 		return g.mayRead(
 			call(http.Import, putCall(nil), sent),
 			call(abi.ImportList, listObjects(), listed),
-			call(abi.ImportIndexGet, key, found),
+			call(functionindexes.Import, key, found),
 			call(abi.ImportGet, getObject(), []byte(Object)),
 			I32Const(scratch), I32Const(int32(len(Object))), Call(g.input),
 			g.writes([]byte(open)), I32Const(scratch), I32Const(int32(len(Object))), Call(g.output), g.writes([]byte(end)),
@@ -180,7 +181,7 @@ func (g *guest) mayRead(body ...[]byte) []byte {
 		listsKeys(c)
 		c.Sections = append(c.Sections, conformanceSection())
 	})
-	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
+	g.export(functionindexes.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	return join(body...)
 }
 

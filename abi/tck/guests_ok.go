@@ -3,6 +3,7 @@ package tck
 import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/scans"
 )
 
@@ -81,7 +82,7 @@ func allExports(g *guest) []byte {
 	g.export(abi.ExportMarker, g.Func(noTypes, noTypes, nil, Unreachable))
 	g.export(abi.ExportInitialize, g.Func(noTypes, noTypes, nil))
 	g.export(abi.ExportWarm, g.Func(noTypes, i32Only, nil, I32Const(0)))
-	g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
+	g.export(functionindexes.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	g.export(daemon.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	g.export(scans.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 	for _, export := range reviewExports {

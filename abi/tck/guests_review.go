@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/webhooks"
 )
 
@@ -120,7 +121,7 @@ func reviewCases() (out []Case) {
 		writesReview(webhooks.ExportConvert, "convert", "reads its request and writes the object in another version", converted, readsInput),
 		readsReview(webhooks.ExportValidate), readsReview(webhooks.ExportMutate),
 		writesReview(webhooks.ExportConvert, "convert-denied", "in convert every capability returns -2", converted, func(g *guest) []byte {
-			return deniesCapabilities(g, abi.ImportGet, abi.ImportList, abi.ImportIndexGet)
+			return deniesCapabilities(g, abi.ImportGet, abi.ImportList, functionindexes.Import)
 		}),
 	)
 }
@@ -147,7 +148,7 @@ func reviewing(export, name string, review func(*guest) []byte) func(*guest) []b
 		g.manifest = reviewed(name, listsKeys, export)
 		body := review(g) // may import
 		g.export(export, g.Func(i32Only, i32Only, types{i32, i32}, body))
-		g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
+		g.export(functionindexes.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 		return g.finish(nil, g.ok())
 	}
 }
@@ -185,7 +186,7 @@ func readsReview(export string) Case {
 	output := webhooks.EncodeReviewResult(&webhooks.ReviewResult{Allowed: true})
 	return writesReview(export, export+"-reads", "get and list return what they return in a run, and index_get -2", output, func(g *guest) []byte {
 		listed, _ := List(listObjects())
-		body := deniesCapabilities(g, abi.ImportIndexGet)
+		body := deniesCapabilities(g, functionindexes.Import)
 		for _, c := range []struct {
 			function      string
 			message, want []byte

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/scans"
 )
@@ -145,16 +146,16 @@ func readsScan() Case {
 			f := g.Import(abi.ImportModule, function, ptrLen, i64Only)
 			return trapIf(g.constant(message), Call(f), I64Const(int64(len(reply))), I64Ne)
 		}
-		key := abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: keysIndex, Key: objectEntry().Key})
+		key := getKey(objectEntry().Key)
 		listed, _ := List(listObjects())
-		found, _ := IndexGet(key)
+		found, _ := Import(functionindexes.Import, key)
 		body := join(
 			call(abi.ImportList, listObjects(), listed),
-			call(abi.ImportIndexGet, key, found),
+			call(functionindexes.Import, key, found),
 			call(abi.ImportGet, getObject(), []byte(Object)),
 			deniesCapabilities(g, http.Import),
 			g.writes(output), I32Const(0))
-		g.export(abi.ExportIndex, g.Func(i32Only, i32Only, nil, Unreachable))
+		g.export(functionindexes.Export, g.Func(i32Only, i32Only, nil, Unreachable))
 		return body
 	})
 }

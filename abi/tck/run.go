@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/webhooks"
 )
@@ -45,7 +46,7 @@ type Stepper interface {
 
 // Scanner is a [Guest] that scans.
 type Scanner interface {
-	// Scan is [Guest.Reconcile] for the export scan, in which the imports of capabilities return [abi.CodeDenied].
+	// Scan is [Guest.Reconcile] for the export scan, in which imports with effects return [abi.CodeDenied].
 	Scan(request []byte) (code int32, output []byte, err error)
 }
 
@@ -231,7 +232,7 @@ func (c Case) request(call int) []byte {
 func (c Case) decode(output []byte) (err error) {
 	switch {
 	case c.Index:
-		_, err = abi.DecodeIndexResult(output)
+		_, err = functionindexes.DecodeResult(output)
 	case c.Daemon:
 		_, err = daemon.DecodeResult(output)
 	case c.Scan:

@@ -121,6 +121,7 @@ type Cache struct {
 
 	mu        sync.Mutex
 	informers map[selected]*informer
+	derived   map[abi.Kind]*Informer // those of them that [Cache.Derive] has started
 	polls     map[abi.Kind]*pollCounts
 	stopping  sync.WaitGroup // idle informers that are being stopped
 }
@@ -136,7 +137,10 @@ func New(config Config) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create cache: %w", err)
 	}
-	c := &Cache{config: config, rest: restConfig, http: httpClient, informers: map[selected]*informer{}, polls: map[abi.Kind]*pollCounts{}}
+	c := &Cache{
+		config: config, rest: restConfig, http: httpClient,
+		informers: map[selected]*informer{}, derived: map[abi.Kind]*Informer{}, polls: map[abi.Kind]*pollCounts{},
+	}
 	client, err := c.client(abi.Kind{}, false)
 	if err != nil {
 		return nil, fmt.Errorf("create cache: %w", err)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"strings"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache/scope"
@@ -16,7 +17,27 @@ type Derived struct {
 	shown  *Informer
 }
 
-// Derive starts an informer of a kind that no API server and no other user has. Reads of it
+// DerivedKind returns the kind of the objects that are made of those of another kind under a name. It is none that a
+// manifest could name.
+func DerivedKind(of abi.Kind, name string) abi.Kind {
+	of.Kind += "/" + name
+	return of
+}
+
+// SourceOf returns the kind of the objects of which those of a kind are made. It is the kind itself if they are not
+// derived.
+func SourceOf(kind abi.Kind) (of abi.Kind, derived bool) {
+	of = kind
+	of.Kind, _, derived = strings.Cut(kind.Kind, "/")
+	return of, derived
+}
+
+// Derive is [Cache.Derive] for objects that are made of those of the informer.
+func (i *Informer) Derive(name string) (*Derived, error) {
+	return i.parts[0].informer.cache.Derive(DerivedKind(i.Kind(), name), i.Namespaced())
+}
+
+// Derive starts an informer of a kind that no API server has, in the place of another one of the kind. Reads of it
 // fail with [ErrNotSynced] until [Derived.Complete] is called. The caller must call Stop.
 func (c *Cache) Derive(kind abi.Kind, namespaced bool) (*Derived, error) {
 	c.mu.Lock()
@@ -26,13 +47,20 @@ func (c *Cache) Derive(kind abi.Kind, namespaced bool) (*Derived, error) {
 	}
 	i := c.makeInformer(object.Resource{Kind: kind, Namespaced: namespaced}, scope.Scope{Kind: kind})
 	i.users = 1
-	c.informers[i.selected] = i
-	i.running.Go(func() { i.store.feed.run(i.ctx) })
-	i.running.Go(func() { i.store.packUnread(i.ctx) })
 	shown := &Informer{scope: i.scope}
 	shown.add(i, i.scope)
 	shown.released.Store(true) // it is stopped by Stop alone
+	c.informers[i.selected], c.derived[kind] = i, shown
+	i.running.Go(func() { i.store.feed.run(i.ctx) })
+	i.running.Go(func() { i.store.packUnread(i.ctx) })
 	return &Derived{i, shown}, nil
+}
+
+// Derived returns the informer of a derived kind, nil if there is none.
+func (c *Cache) Derived(kind abi.Kind) *Informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.derived[kind]
 }
 
 // Informer returns what users read.
@@ -57,6 +85,7 @@ func (d *Derived) Stop() {
 	c.mu.Lock()
 	if c.informers[d.shared.selected] == d.shared {
 		delete(c.informers, d.shared.selected)
+		delete(c.derived, d.shown.Kind())
 	}
 	c.mu.Unlock()
 	d.shared.stop()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/rights"
@@ -182,7 +183,8 @@ func (g *guestCall) mayList(ctx context.Context, kind abi.Kind, namespaces []str
 // see the object. If that is not known the change waits for the answer.
 func (c *Controller) changedFor(v verbs, o *object.Object, made change, keys ...object.Key) {
 	if a := c.revision.Load().Access; a != nil && len(keys) > 0 {
-		q := questionOf(v, c.readKind(o.Kind), o.Key())
+		of, _ := cache.SourceOf(o.Kind)
+		q := questionOf(v, of, o.Key())
 		allowed, known := q.known(a)
 		if !known {
 			c.unanswered.add(q, made, keys)

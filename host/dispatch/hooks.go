@@ -8,6 +8,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
@@ -17,8 +18,8 @@ import (
 // Hooks are what one capability does while a controller works. A nil function is not called. Those of
 // several capabilities are called in the order of [Config.Hooks].
 //
-// Changed, Result, Patch, Performed, Ended, Imports and Turns are called without a lock. The others are called with
-// the lock of the controller held: they must not block, and must not call the controller. A state is what the
+// Changed, Result, Patch, Performed, Ended, Imports, Resolve and Turns are called without a lock. The others are called
+// with the lock of the controller held: they must not block, and must not call the controller. A state is what the
 // capability keeps for an object: nil, or a pointer. It is nil before the first run, for another object of the name, and
 // again when the replica begins to lead. While an object is gone that has a run to come, it is kept. For an object whose
 // state is nil only Wait and Begin are called.
@@ -68,6 +69,9 @@ type Hooks struct {
 	// They may block until ctx is done. The code is negative for a failure, as in [sandbox.HostCalls]; otherwise the
 	// guest reads the reply.
 	Imports map[string]func(ctx context.Context, call *ImportCall) (reply []byte, code int64)
+	// Resolve returns a list of objects with the names of the primaries that have a key of an index of the capability.
+	// ok is false for any other name of an index. It is called without a lock, and must be quick.
+	Resolve func(rev *Revision, index, key string) (list cache.Reading, ok bool)
 	// ObjectTurns are the calls that are made for objects beside their runs; nil: none.
 	ObjectTurns *ObjectTurns
 	// Turns returns the calls for no object that are to be made while a revision runs, which must be quick. It is

@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -26,6 +28,9 @@ type ImportCall struct {
 	// of the guest will be repeated because something could not be read. It sends requests to the API server, and
 	// blocks for these.
 	BeginEffect func(ctx context.Context) (end func(), code int64)
+	// ListDerived lists objects of a kind that the capability has derived from another one, in a namespace or, if that
+	// is "", in all where the guest may list the other one. A code that is not 0 is the result of the call.
+	ListDerived func(ctx context.Context, namespace string, wanted cache.Reading) (found cache.List, code int64)
 	// MayGoOn returns an error if the replica has ceased to lead the plugin since the effect began, which may wait or
 	// have several steps: nothing more may be done.
 	MayGoOn func() error
@@ -40,8 +45,12 @@ func (g *guestCall) Import(ctx context.Context, name string, served sandbox.Read
 			reply, code := f(ctx, &ImportCall{
 				ReadCall: served, Revision: g.revision, Run: g.identity(), Kept: g.revision.KeptBy(i),
 				BeginEffect: func(ctx context.Context) (func(), int64) { return g.beginEffect(ctx, name) },
-				MayGoOn:     g.c.mayGoOn,
-				Warn:        func(message string, args ...any) { g.warn(name+": "+message, args...) },
+				ListDerived: func(ctx context.Context, namespace string, wanted cache.Reading) (cache.List, int64) {
+					wanted.Look = served.Pay
+					return g.listDerived(ctx, name, namespace, wanted)
+				},
+				MayGoOn: g.c.mayGoOn,
+				Warn:    func(message string, args ...any) { g.warn(name+": "+message, args...) },
 			})
 			return sandbox.Bytes(reply), code
 		}
@@ -78,6 +87,29 @@ func (g *guestCall) beginEffect(ctx context.Context, name string) (end func(), c
 		return nil, abi.CodeUnavailable
 	}
 	return end, 0
+}
+
+// listDerived is [ImportCall.ListDerived] of the import.
+func (g *guestCall) listDerived(
+	ctx context.Context, name, namespace string, wanted cache.Reading,
+) (found cache.List, code int64) {
+	of, _ := cache.SourceOf(wanted.Kind)
+	allowed, code := g.listScope(of, namespace)
+	if code != 0 {
+		return found, code
+	}
+	wanted.Namespaces = g.revision.Scopes.Reads[of].Namespaces(allowed)
+	if wanted.Namespaces != nil && len(wanted.Namespaces) == 0 {
+		return found, g.notAllowed(of, rights.List, namespace)
+	}
+	if code := g.mayList(ctx, of, wanted.Namespaces); code != 0 {
+		return found, code
+	}
+	found, err := g.reads.List(wanted)
+	if err != nil {
+		return found, g.unavailable(name, of, err)
+	}
+	return found, 0
 }
 
 // mayGoOn is [ImportCall.MayGoOn].

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/index"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -269,11 +268,10 @@ func TestTheCallOfATurnOfAnObject(t *testing.T) {
 
 func TestATurnIsWokenByWhatItHasReadAndItsObjectIsNot(t *testing.T) {
 	withErrands(t, func(f *errands) {
-		f.c.Revision().Controller.Indexes = []abi.Index{{Name: "pods", Kind: gadget}}
 		f.start()
 		f.readChanges(gadget)
 		f.expect("add ns/errand/w read")
-		f.readChanges(index.Kind("p", "pods"))
+		f.readChanges(shadow)
 		f.expect("add ns/errand/w read")
 		f.turn()
 		f.expectCalls("reads index")
@@ -523,11 +521,10 @@ func TestACallThatTheHostCouldNotMakeIsMadeAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withErrands(t, func(f *errands) {
-				f.c.Revision().Controller.Indexes = []abi.Index{{Name: "pods", Kind: gadget}}
 				f.start()
 				f.answer = fails(f)
 				f.readChanges(gadget)
-				f.readChanges(index.Kind("p", "pods"))
+				f.readChanges(shadow)
 				f.log = nil
 				expectNext(t, f.turn(), turnRetry)
 				f.expect("abandon reads")

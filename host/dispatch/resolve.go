@@ -7,7 +7,6 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
-	"github.com/thole-dev/thole/host/index"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -26,11 +25,8 @@ func (c *Controller) Resolve(name, key string, most int) ([]object.Key, error) {
 	rev := c.revision.Load()
 	all := rev.Controller.Indexes
 	i := slices.IndexFunc(all, func(x abi.Index) bool { return x.Name == name && x.Kind == rev.Controller.For.Kind })
-	switch {
-	case i < 0:
-		return nil, fmt.Errorf("the controller has no index %q of its primaries any more", name)
-	case all[i].Field == "":
-		return c.primariesWith(rev, name, key, most)
+	if i < 0 {
+		return c.resolveByHook(rev, name, key, most)
 	}
 	field, err := fieldpath.ParsePath(all[i].Field)
 	if err != nil {
@@ -40,11 +36,24 @@ func (c *Controller) Resolve(name, key string, most int) ([]object.Key, error) {
 	return keys[:min(most, len(keys))], nil
 }
 
-// primariesWith is Resolve for an index by keys of the guest.
-func (c *Controller) primariesWith(rev *Revision, name, key string, most int) (keys []object.Key, err error) {
+// resolveByHook is Resolve for an index of a capability.
+func (c *Controller) resolveByHook(rev *Revision, name, key string, most int) ([]object.Key, error) {
+	for i := range c.Hooks {
+		if f := c.Hooks[i].Resolve; f != nil {
+			if wanted, ok := f(rev, name, key); ok {
+				wanted.Limit = most
+				return c.primariesIn(rev, name, wanted)
+			}
+		}
+	}
+	return nil, fmt.Errorf("the controller has no index %q of its primaries any more", name)
+}
+
+// primariesIn returns the keys of the primaries that have the name of an object of a list.
+func (c *Controller) primariesIn(rev *Revision, name string, wanted cache.Reading) (keys []object.Key, err error) {
 	reads := c.Cache.BeginUnrecorded(object.Key{}, rev.Scopes.Reads)
 	defer reads.Close()
-	found, err := reads.List(cache.Reading{Kind: index.Kind(c.Plugin, name), Fields: index.Having(key), Limit: most})
+	found, err := reads.List(wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read the index %q: %w", name, err)
 	}

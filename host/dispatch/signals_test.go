@@ -2,15 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/cache"
-	"github.com/thole-dev/thole/host/index"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -232,28 +229,5 @@ func TestPrimariesAreFoundByAField(t *testing.T) {
 		if found, err := f.c.Resolve(name, "1", 10); err == nil {
 			t.Errorf("%q: %v", name, found)
 		}
-	}
-}
-
-func TestPrimariesAreFoundByTheKeysOfAGuest(t *testing.T) {
-	f := newSignalled(t)
-	f.c.revision.Load().Controller.Indexes = []abi.Index{{Name: "x", Kind: widget}}
-	if _, err := f.c.Resolve("x", "k", 10); !errors.Is(err, cache.ErrNotSynced) {
-		t.Errorf("before the index is complete: %v", err)
-	}
-	entry := func(name string) *object.Object {
-		o, err := object.Parse(fmt.Appendf(nil, `{"apiVersion":"index.thole.dev/v1","kind":"p/x","metadata":{"namespace":"ns","name":%q,"uid":"u","resourceVersion":"1"}}`, name), abi.Kind{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	f.listError, f.list = nil, cache.List{Items: []*object.Object{entry("w"), entry("not-a-primary")}}
-	found, err := f.c.Resolve("x", "k", 10)
-	if !slices.Equal(found, []object.Key{testKey}) || err != nil {
-		t.Errorf("%v, %v", found, err)
-	}
-	if r := f.reading; r.Kind != index.Kind("p", "x") || r.Limit != 10 || r.Fields[0].Value != "k" || r.Namespaces != nil {
-		t.Errorf("what was read: %+v", r)
 	}
 }

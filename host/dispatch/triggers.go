@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -101,7 +102,8 @@ func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, cr
 	}
 	made := changeOf(abi.ReasonRead, old, updated)
 	o := cmp.Or(updated, old)
-	made.crowd, made.index = crowd, c.readKind(o.Kind) != o.Kind
+	made.crowd = crowd
+	_, made.index = cache.SourceOf(o.Kind)
 	c.changedFor(toRead, o, made, key)
 }
 

@@ -196,12 +196,11 @@ const wasiModule = "wasi_snapshot_preview1"
 
 // importMeanings describe the functions of thole/v1.
 var importMeanings = map[string]string{
-	abi.ImportInput:    "reads the request, and the replies to calls",
-	abi.ImportOutput:   "writes the manifest or the result",
-	abi.ImportLog:      "writes lines to the host's log",
-	abi.ImportGet:      "reads one object, of what the controller follows",
-	abi.ImportList:     "lists objects, of what the controller follows",
-	abi.ImportIndexGet: "finds objects by keys that the plugin gives",
+	abi.ImportInput:  "reads the request, and the replies to calls",
+	abi.ImportOutput: "writes the manifest or the result",
+	abi.ImportLog:    "writes lines to the host's log",
+	abi.ImportGet:    "reads one object, of what the controller follows",
+	abi.ImportList:   "lists objects, of what the controller follows",
 }
 
 // wasiMeanings describe what a guest gets from WASI, by [area].
@@ -242,7 +241,6 @@ var exportMeanings = map[string]string{
 	abi.ExportReconcile:  "reconciles one object",
 	abi.ExportInitialize: "starts the language's runtime, once",
 	abi.ExportWarm:       "prepares for the first call, once",
-	abi.ExportIndex:      "gives keys to an object",
 	abi.ExportMemory:     "the memory that host and plugin share",
 }
 

@@ -9,12 +9,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/objects"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
+	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
@@ -115,14 +117,27 @@ type PluginPart struct {
 	// Shown returns what /plugins has of the plugin under the name of the capability, nil for nothing. It must
 	// be quick.
 	Shown func() any
-	// Stop is called when the plugin has stopped. It must not block.
+	// Granted is called when the plugin may do more than before, by another goroutine. It must not block.
+	Granted func()
+	// Stop is called when the plugin has stopped, before what Starting has is released. It must not block.
 	Stop func()
 }
 
-// Use is called when a revision replaces the running one, before its controllers start, and must not block. log
-// returns a logger whose lines count as the plugin's. What Use returns is kept with the revision: the hooks get it in
-// [dispatch.ImportCall], also for runs that end after the revision was replaced.
-type Use func(log func(hclog.Logger) hclog.Logger) (kept any)
+// Use is called when a revision replaces the running one, before its controllers start, and must not block. What it
+// returns is kept with the revision: the hooks get it in [dispatch.ImportCall], also for runs that end after the
+// revision was replaced.
+type Use func(with Running) (kept any)
+
+// Running is what a revision that is about to run has for capabilities.
+type Running struct {
+	// Logger returns a logger whose lines count as the plugin's.
+	Logger func(hclog.Logger) hclog.Logger
+	// Informers are those of the kinds that the revision follows, which have synced. They are released after the next
+	// revision has replaced it.
+	Informers map[abi.Kind]*cache.Informer
+	Access    dispatch.Access // what the service account of the plugin may do; nil: it acts as the host
+	Recorder  effect.Recorder // sends Events on objects
+}
 
 // ControllerPart is what a capability does with one controller.
 type ControllerPart struct {
@@ -256,11 +271,11 @@ func shown(parts []PluginPart) (all map[string]any) {
 }
 
 // keptFor returns what the capabilities keep for the revision that is about to run, in the order of the parts.
-func keptFor(use []Use, log func(hclog.Logger) hclog.Logger) (kept []any) {
+func keptFor(use []Use, with Running) (kept []any) {
 	kept = make([]any, len(use))
 	for i, f := range use {
 		if f != nil {
-			kept[i] = f(log)
+			kept[i] = f(with)
 		}
 	}
 	return kept

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
@@ -44,8 +42,15 @@ func (n *noted) capability(name string) Capability {
 			return PluginPart{
 				Prepare: func(_ context.Context, rev *Revision) (use Use, err error) {
 					n.note("%s prepare %d", name, rev.Number)
-					return func(func(hclog.Logger) hclog.Logger) any { n.note("%s use %d", name, rev.Number); return rev.Number }, n.fails
+					return func(with Running) any {
+						n.note("%s use %d", name, rev.Number)
+						if i := with.Informers[widgets]; i == nil || !i.HasSynced() || with.Access != nil || with.Recorder == nil || with.Logger == nil {
+							n.note("%s has %+v", name, with)
+						}
+						return rev.Number
+					}, n.fails
 				},
+				Granted: func() { n.note("%s granted", name) },
 				Controller: func(h Handle) ControllerPart {
 					n.note("%s controller", name)
 					n.handle = h
@@ -121,6 +126,8 @@ func TestCapabilitiesFollowTheLifeOfAPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.expect(t, "a prepare 3", "b prepare 3", "a use 3", "b use 3", "a swapped 2 3", "b swapped 2 3")
+	r.makeDue("p")
+	n.expect(t, "a granted", "b granted")
 	r.Stop("p", false)
 	n.expect(t, "a stop controller", "b stop controller", "a ended", "b ended", "a stop", "b stop")
 }

@@ -183,7 +183,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Name:     rev.Controller.Name,
 		Workers:  workers,
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
-		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, indexes: &p.indexes, ownWrites: &p.ownWrites, written: &p.written},
+		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
 		Lease:    leaseOf(p),
 		Hooks:    hooks,

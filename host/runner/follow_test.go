@@ -45,7 +45,7 @@ func newFollowWorld(t *testing.T) *followWorld {
 	t.Cleanup(w.queue.ShutDown)
 	w.c.Controller = dispatch.New(dispatch.Config{
 		Plugin: "p", Name: "c", Workers: 1, Queue: w.queue, Events: events.Observers(), Logger: hclog.NewNullLogger(),
-		Cache: controllerCache{cache: c, controller: "p/c", primaries: &w.c.primaries, informers: &w.informers, indexes: &indexes{}, ownWrites: &cache.OwnWrites{}, written: &written{}},
+		Cache: controllerCache{cache: c, controller: "p/c", primaries: &w.c.primaries, informers: &w.informers, ownWrites: &cache.OwnWrites{}, written: &written{}},
 	}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}})
 	return w
 }

@@ -205,7 +205,6 @@ type controllerCache struct {
 	controller string                          // plugin/controller, the owner of the edges
 	primaries  *atomic.Pointer[cache.Informer] // of what the controller reconciles
 	informers  *informers
-	indexes    *indexes
 	ownWrites  *cache.OwnWrites
 	written    *written
 }
@@ -310,8 +309,8 @@ func (c controllerCache) BeginUnrecorded(key object.Key, follows map[abi.Kind]sc
 
 func (c controllerCache) informersFor(follows map[abi.Kind]scope.Reads) func(abi.Kind) *cache.Informer {
 	return func(kind abi.Kind) *cache.Informer {
-		if i := c.indexes.get(kind); i != nil {
-			return i
+		if _, derived := cache.SourceOf(kind); derived {
+			return c.cache.Derived(kind)
 		}
 		if i := c.informers.get(kind); i != nil && follows[kind].AreIn(i.Scope()) {
 			return i

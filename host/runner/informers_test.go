@@ -330,3 +330,35 @@ func TestALostWriteWhereNothingIsFollowedIsNotRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is derived from objects is read without an entry of the revision.
+func TestRunsReadDerivedObjects(t *testing.T) {
+	_, url := startRefusingServer(t)
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	kind := cache.DerivedKind(widgets, "p/x")
+	reads := controllerCache{cache: c, controller: "p/c", informers: &informers{}, ownWrites: &cache.OwnWrites{}}
+	list := func() error {
+		run := reads.BeginUnrecorded(object.Key{}, nil)
+		defer run.Close()
+		_, err := run.List(cache.Reading{Kind: kind})
+		return err
+	}
+	if err := list(); !errors.Is(err, cache.ErrNotFollowed) {
+		t.Errorf("without objects: %v", err)
+	}
+	derived, err := c.Derive(kind, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := list(); !errors.Is(err, cache.ErrNotSynced) {
+		t.Errorf("before all are there: %v", err)
+	}
+	derived.Complete()
+	if err := list(); err != nil {
+		t.Error(err)
+	}
+}

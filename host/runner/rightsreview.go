@@ -256,10 +256,14 @@ func textsOf(missing []lack) (texts []string) {
 	return texts
 }
 
-// makeDue makes all objects of a plugin due, and those of its indexes.
+// makeDue makes all objects of a plugin due, and calls its parts.
 func (r *Runner) makeDue(plugin string) {
 	if p := r.running(plugin); p != nil {
-		p.indexes.refresh()
+		for _, part := range p.parts {
+			if part.Granted != nil {
+				part.Granted()
+			}
+		}
 	}
 	for _, c := range r.controllersOf(plugin) {
 		c.Queue.AddSpread(c.keys(every))

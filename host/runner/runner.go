@@ -94,7 +94,6 @@ func New(config Config) *Runner {
 // plugin from one goroutine, which alone uses controllers.
 type plugin struct {
 	informers   informers
-	indexes     indexes
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	written     written
 	lead        *election.Plugin // nil: there is one replica
@@ -158,11 +157,11 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	}
 	p.breaker.Store(r.newBreaker(rev, p))
 	p.comparison.Store(r.newComparison(rev))
-	kept := keptFor(use, p.log.Logger)
 	before, prunedBefore := p.declared(), p.prunedKinds()
 	swappable := r.stopOthers(p, rev, lead)
 	p.lead = lead
-	r.startIndexes(rev, p, byKind, r.accessOf(rev, resources, p))
+	may := r.accessOf(rev, resources, p)
+	kept := keptFor(use, Running{Logger: p.log.Logger, Informers: byKind, Access: may, Recorder: p.recorder})
 	p.informers.replace(byKind)
 	p.written.replace(written)
 	late := p.written.late()
@@ -172,7 +171,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
 	p.controllers = map[string]*controller{}
 	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], r.accessOf(rev, resources, p), p, kept, swappable[m.Name])
+		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], may, p, kept, swappable[m.Name])
 	}
 	r.startReview(p, rev, constrained, resources)
 	p.findSharedLater(late)
@@ -284,7 +283,6 @@ func (r *Runner) Stop(plugin string, removed bool) {
 		r.reportLeftoverFinalizers(plugin, before, nil)
 		r.reportUnpruned(plugin, prunedBefore, nil)
 	}
-	p.indexes.replace(nil)
 	p.informers.replace(nil)
 	p.written.replace(nil)
 	p.log.Close()

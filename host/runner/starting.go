@@ -79,7 +79,7 @@ func (r *Runner) newCaller(rev *Revision, m abi.Controller, log *telemetry.Plugi
 	id := rev.Plugin + "/" + m.Name
 	return dispatch.New(dispatch.Config{
 		Plugin: rev.Plugin, Name: m.Name,
-		Cache:   controllerCache{cache: r.Cache, controller: id, informers: &informers{}, indexes: &indexes{}, ownWrites: &cache.OwnWrites{}},
+		Cache:   controllerCache{cache: r.Cache, controller: id, informers: &informers{}, ownWrites: &cache.OwnWrites{}},
 		Metrics: noMetrics{}, LogLines: log,
 		Events: r.Events,
 		Logger: r.Logger.Named("dispatch").With("plugin", rev.Plugin, "controller", m.Name),

@@ -391,10 +391,6 @@ func (logged) Import(_ context.Context, name string, call ReadCall) (Reply, int6
 	return answer(tck.Import(name, call.Message))
 }
 
-func (logged) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
-	return answer(tck.IndexGet(call.Message))
-}
-
 func (l logged) Log(_ int32, message []byte) { l.logger.Info(string(message)) }
 
 // fileLogger writes JSON to a file that keeps nothing.

@@ -26,8 +26,7 @@ type call struct {
 	limits *Limits
 	task   *schedule.Task // nil, or with the slot that guest code runs in
 	host   HostCalls      // nil while loading: capabilities return denied
-	export string         // that the host calls; "" while loading
-	denied []string       // imports of capabilities that this export may not call, beside those of served
+	denied []string       // imports that this export may not call
 	log    func(level int32, message []byte)
 
 	input        inputText // of the request or the last reply, what the guest has not read yet

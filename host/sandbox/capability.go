@@ -67,7 +67,7 @@ func (c Config) contract() (with contract, denied map[string][]string) {
 			with.Exports = append(with.Exports, e.Name)
 			switch {
 			case e.Imports != nil:
-				all := append([]string{abi.ImportGet, abi.ImportList, abi.ImportIndexGet}, with.Imports...)
+				all := append([]string{abi.ImportGet, abi.ImportList}, with.Imports...)
 				denied[e.Name] = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(e.Imports, name) })
 			case !e.Effects:
 				denied[e.Name] = effects

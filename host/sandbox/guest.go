@@ -60,7 +60,8 @@ type Call struct {
 	// unless [Limits.PoolNamespaces] is set.
 	Namespace string
 	// Now is the time at which the guest's clock starts. The clock advances
-	// with the guest's readings and sleeps and not with real time.
+	// with the guest's readings and sleeps and not with real time. For the zero time
+	// clock and random bytes are those of a load.
 	Now time.Time
 	// Seed is the seed of the random bytes that the guest reads.
 	Seed [32]byte
@@ -111,13 +112,6 @@ type Usage struct {
 // ctx ended, the guest was closed ([ErrClosed]), or no instance could be made.
 func (g *Guest) Reconcile(ctx context.Context, call Call) (Return, error) {
 	return g.named(g.call(ctx, abi.ExportReconcile, call))
-}
-
-// Index is [Guest.Reconcile] for the export index, which every guest has whose manifest lists
-// an index by keys. Clock and random numbers are those of a load, whatever the call has.
-func (g *Guest) Index(ctx context.Context, call Call) (Return, error) {
-	call.Now, call.Seed = loadTime, g.digest
-	return g.named(g.call(ctx, abi.ExportIndex, call))
 }
 
 // Call is [Guest.Reconcile] for another export, which every guest has whose manifest asks for its calls.
@@ -181,7 +175,7 @@ func (g *Guest) run(ctx context.Context, in *instance, export string, call Call)
 	ctx, cancel := deadline.With(ctx, min(cmp.Or(max(call.Deadline, 0), g.limits.Deadline), g.limits.Deadline))
 	defer cancel()
 	c := g.newCall(call)
-	c.export, c.denied = export, g.sandbox.denied[export]
+	c.denied = g.sandbox.denied[export]
 	g.calls.Add(1)
 	began, waited := time.Now(), taskOf(ctx).Waited()
 	c.looked = began
@@ -206,6 +200,9 @@ func (g *Guest) run(ctx context.Context, in *instance, export string, call Call)
 }
 
 func (g *Guest) newCall(from Call) *call {
+	if from.Now.IsZero() {
+		from.Now, from.Seed = loadTime, g.digest
+	}
 	c := newCall(&g.limits, from.Now, from.Seed)
 	c.fuel.limit = min(cmp.Or(max(from.Fuel, 0), g.limits.Fuel), g.limits.Fuel)
 	c.input.set(Bytes(from.Request...))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -248,5 +249,16 @@ func TestGuestLogsOnceWhileItIsLoaded(t *testing.T) {
 	lines := logs.All()
 	if g.mode != modeFresh || len(lines) != 1 || strings.Contains(lines[0].Message, "\n") || !strings.Contains(lines[0].Message, "warm") {
 		t.Errorf("in mode %s it logged %v", g.mode, lines)
+	}
+}
+
+func TestCallWithoutATimeHasTheClockOfALoad(t *testing.T) {
+	g := loadCase(t, newSandbox(t, Config{}), "get", Limits{})
+	of := func(call Call) any { return g.newCall(call).process }
+	if got, want := of(Call{Seed: [32]byte{9}}), newCall(&g.limits, loadTime, g.digest).process; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if reflect.DeepEqual(of(Call{Now: callTime}), of(Call{})) {
+		t.Error("the time of a call is that of a load")
 	}
 }

@@ -74,14 +74,17 @@ func newSandbox(tb testing.TB, config Config) *Sandbox {
 	return s
 }
 
-// ofKit returns a capability of the kit, whose import waits and has effects.
+// ofKit returns a capability of the kit, whose import waits if it has effects.
 func ofKit(c tck.Capability) Capability {
 	own := Capability{Name: c.Name, Check: c.Check, CheckManifest: c.CheckManifest}
 	for _, e := range c.Exports {
 		own.Exports = append(own.Exports, Export{Name: e.Name, Meaning: "is the kit's", Needed: e.Needed, Imports: e.Imports, Effects: e.Effects})
 	}
 	if c.Import != "" {
-		own.Imports = []Import{{Name: c.Import, Meaning: "is the kit's", MaxMessage: c.MaxMessage, HasEffects: true, Waits: 1}}
+		own.Imports = []Import{{Name: c.Import, Meaning: "is the kit's", MaxMessage: c.MaxMessage, HasEffects: c.HasEffects}}
+		if c.HasEffects {
+			own.Imports[0].Waits = 1
+		}
 	}
 	return own
 }
@@ -89,7 +92,7 @@ func ofKit(c tck.Capability) Capability {
 // waiting returns the capability of the kit whose import waits.
 func waiting() tck.Capability {
 	all := tck.Capabilities()
-	return all[slices.IndexFunc(all, func(c tck.Capability) bool { return c.Import != "" })]
+	return all[slices.IndexFunc(all, func(c tck.Capability) bool { return c.HasEffects })]
 }
 
 // inFakeTime runs a test in fake time, with a sandbox that has a cache on disk.
@@ -183,10 +186,6 @@ func (f hostFunc) List(ctx context.Context, call ReadCall) (Reply, int64) {
 	return answer(f(ctx, call.Message))
 }
 
-func (f hostFunc) IndexGet(ctx context.Context, call ReadCall) (Reply, int64) {
-	return answer(f(ctx, call.Message))
-}
-
 func (f hostFunc) Import(ctx context.Context, _ string, call ReadCall) (Reply, int64) {
 	return answer(f(ctx, call.Message))
 }
@@ -204,10 +203,6 @@ func (*recorder) Get(_ context.Context, call ReadCall) (Reply, int64) {
 
 func (*recorder) List(_ context.Context, call ReadCall) (Reply, int64) {
 	return answer(tck.List(call.Message))
-}
-
-func (*recorder) IndexGet(_ context.Context, call ReadCall) (Reply, int64) {
-	return answer(tck.IndexGet(call.Message))
 }
 
 func (*recorder) Import(_ context.Context, name string, call ReadCall) (Reply, int64) {

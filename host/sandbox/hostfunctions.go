@@ -29,9 +29,6 @@ type HostCalls interface {
 	Get(ctx context.Context, call ReadCall) (reply Reply, code int64)
 	// List serves a list in the same way: the message is an encoded [abi.ListCall].
 	List(ctx context.Context, call ReadCall) (reply Reply, code int64)
-	// IndexGet serves an index_get in the same way: the message is an encoded
-	// [abi.IndexGetCall].
-	IndexGet(ctx context.Context, call ReadCall) (reply Reply, code int64)
 	// Import serves the import of a capability in the same way. One that waits may block until the deadline.
 	Import(ctx context.Context, name string, call ReadCall) (reply Reply, code int64)
 	// Log receives a message of the guest. The level is one of [abi.LogDebug]
@@ -55,7 +52,6 @@ var hostFunctions = append(systemFunctions(), []hostFunction{
 	{abi.ImportModule, abi.ImportLog, wasm.Signature(params(i32, i32, i32)), logMessage},
 	{abi.ImportModule, abi.ImportGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportGet, abi.MaxCall, (*schedule.Task).Block, HostCalls.Get)},
 	{abi.ImportModule, abi.ImportList, wasm.Signature(params(i32, i32), i64), capability(abi.ImportList, abi.MaxCall, (*schedule.Task).Block, HostCalls.List)},
-	{abi.ImportModule, abi.ImportIndexGet, wasm.Signature(params(i32, i32), i64), capability(abi.ImportIndexGet, abi.MaxCall, (*schedule.Task).Block, HostCalls.IndexGet)},
 }...)
 
 // systemFunctions returns the functions of package wasi.
@@ -181,17 +177,6 @@ func logMessage(_ context.Context, c *call, memory api.Memory, stack []uint64) {
 	c.log(level, bytes.Clone(p))
 }
 
-// served lists the capabilities of the exports that do not have all of them.
-var served = map[string][]string{
-	abi.ExportIndex: {},
-}
-
-// serves reports whether the export that is called has a capability.
-func (c *call) serves(capability string) bool {
-	names, ok := served[c.export]
-	return (!ok || slices.Contains(names, capability)) && !slices.Contains(c.denied, capability)
-}
-
 // capability is a host function that sends a message of at most so many bytes to the
 // host. The reply becomes the input, and its length or a negative code the result. block
 // lets the call wait for the reply.
@@ -203,7 +188,7 @@ func capability(name string, most int, block func(*schedule.Task), serve func(Ho
 			c.noteLimit(LimitHostCalls)
 			violate("%s: more than the limit of %d host calls: read less in one run", name, c.limits.HostCalls)
 		}
-		if c.host == nil || !c.serves(name) {
+		if c.host == nil || slices.Contains(c.denied, name) {
 			stack[0] = api.EncodeI64(abi.CodeDenied)
 			return
 		}

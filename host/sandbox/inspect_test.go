@@ -61,8 +61,8 @@ func TestInspectDescribesTheModule(t *testing.T) {
 	}
 	want := []string{
 		"thole_v1 () -> ()", "describe () -> i32", "reconcile (i32) -> i32",
-		"_initialize () -> ()", "warm () -> i32", "index (i32) -> i32",
-		"convert (i32) -> i32", "daemon (i32) -> i32", "mutate (i32) -> i32", "scan (i32) -> i32", "validate (i32) -> i32", "memory memory",
+		"_initialize () -> ()", "warm () -> i32",
+		"convert (i32) -> i32", "daemon (i32) -> i32", "index (i32) -> i32", "mutate (i32) -> i32", "scan (i32) -> i32", "validate (i32) -> i32", "memory memory",
 	}
 	if !slices.Equal(have, want) {
 		t.Errorf("exports %q, want %q", have, want)

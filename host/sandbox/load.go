@@ -185,10 +185,6 @@ func (g *Guest) startFirst(ctx context.Context) error {
 		in.close(ctx)
 		return g.loadError(StepManifest, err)
 	}
-	if err := checkOffers(g.manifest, in); err != nil {
-		in.close(ctx)
-		return g.loadError(StepManifest, err)
-	}
 	g.pool.grow(g.sandbox.config.waiting(g.manifest, &g.limits))
 	if g.mode != modeFresh {
 		in.takeImage()
@@ -219,16 +215,6 @@ func readManifest(text []byte, plugin string) (*abi.Manifest, error) {
 		return m, fmt.Errorf("name is %q, but the file is %s.wasm: the two must be equal, rename one", m.Name, plugin)
 	}
 	return m, nil
-}
-
-// checkOffers checks that a module exports what its manifest makes the host call.
-func checkOffers(m *abi.Manifest, in *instance) error {
-	for _, x := range m.IndexesByKeys() {
-		if in.module.ExportedFunction(abi.ExportIndex) == nil {
-			return fmt.Errorf("index %q has no field, and export %q is missing, which would give it keys: export the function, or name a field", x.Name, abi.ExportIndex)
-		}
-	}
-	return nil
 }
 
 // ErrClosed is returned for calls after [Guest.Close] or [Sandbox.Close].

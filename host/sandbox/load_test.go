@@ -56,7 +56,7 @@ func TestLoadErrorNamesStepAndReason(t *testing.T) {
 		"manifest-changes-elsewhere":        {StepManifest, `"disk" is not one of memory, annotation`},
 		"manifest-changes-secret":           {StepManifest, `would copy the content of v1 Secret into its annotations: use memory`},
 		"manifest-timer-twice":              {StepManifest, `"probe" is given twice`},
-		"index-without-export":              {StepManifest, `index "keys" has no field, and export "index" is missing, which would give it keys: export the function, or name a field`},
+		"index-without-export":              {StepManifest, `export "index" is missing, which is the kit's: export the function, or remove`},
 		"index-wrong-signature":             {StepVerify, `export "index" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`},
 		"daemon-without-export":             {StepManifest, `controller "conformance" has daemon, and export "daemon" is missing, which is the kit's: export the function, or remove daemon from the manifest`},
 		"daemon-wrong-signature":            {StepVerify, `export "daemon" has the signature (i64) -> i32: thole/v1 wants (i32) -> i32`},

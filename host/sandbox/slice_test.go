@@ -100,5 +100,4 @@ func (r replying) List(ctx context.Context, c ReadCall) (Reply, int64) { return 
 func (r replying) Import(ctx context.Context, _ string, c ReadCall) (Reply, int64) {
 	return r.Get(ctx, c)
 }
-func (r replying) IndexGet(ctx context.Context, c ReadCall) (Reply, int64) { return r.Get(ctx, c) }
-func (replying) Log(int32, []byte)                                         {}
+func (replying) Log(int32, []byte) {}

@@ -435,8 +435,7 @@ func (silent) List(context.Context, ReadCall) (Reply, int64) { return Reply{}, a
 func (silent) Import(context.Context, string, ReadCall) (Reply, int64) {
 	return Reply{}, abi.CodeDenied
 }
-func (silent) IndexGet(context.Context, ReadCall) (Reply, int64) { return Reply{}, abi.CodeDenied }
-func (silent) Log(int32, []byte)                                 {}
+func (silent) Log(int32, []byte) {}
 
 // mutated returns a changed copy.
 func (g *genome) mutated(r *rand.Rand) genome {

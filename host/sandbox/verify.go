@@ -32,7 +32,6 @@ var contractExports = []contractExport{
 	{abi.ExportReconcile, wasm.Signature(params(i32), i32), true},
 	{abi.ExportInitialize, wasm.Signature(params()), false},
 	{abi.ExportWarm, wasm.Signature(params(), i32), false},
-	{abi.ExportIndex, wasm.Signature(params(i32), i32), false},
 }
 
 type contractExport struct {

@@ -53,8 +53,6 @@ type Metrics struct {
 	limitHits    *prometheus.CounterVec
 	writeWait    *prometheus.HistogramVec
 
-	indexFailures *prometheus.CounterVec
-
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 	queues      workQueueMetrics
@@ -131,8 +129,6 @@ func (m *Metrics) addPluginMetrics() {
 		"Times that a running guest call handed over its execution slot.", "plugin")
 	m.limitHits = m.Counter("thole_plugin_limit_hits_total",
 		"Times that a limit of the plugin was hit.", "plugin", "limit")
-	m.indexFailures = m.Counter("thole_index_failures_total",
-		"Calls of the function of an index that have failed: the object keeps the keys that it has.", "plugin", "index")
 	m.writeWait = m.Histogram("thole_write_wait_seconds",
 		"Time by which a write to the API server was postponed because of the plugin's limit of writes per second.",
 		[]float64{.001, .01, .05, .1, .5, 1, 2.5, 5, 10, 30}, "plugin")
@@ -295,12 +291,6 @@ func (m *Metrics) Plugin(name string) *PluginMetrics {
 		p.limits[limit] = m.limitHits.WithLabelValues(name, limit)
 	}
 	return p
-}
-
-// IndexFailures returns the counter of an index whose keys the plugin gives, and creates its
-// series.
-func (m *Metrics) IndexFailures(plugin, index string) prometheus.Counter {
-	return m.indexFailures.WithLabelValues(plugin, index)
 }
 
 // Waited observes how long a call waited for a slot.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/sdk"
 )
 
@@ -33,11 +34,11 @@ func (s *stepping) Daemon(request []byte, host Host) (abi.Code, []byte, error) {
 }
 
 func (s *stepping) Index([]byte) (abi.Code, []byte, error) {
-	var result abi.IndexResult
+	var result functionindexes.Result
 	for _, key := range s.keys {
-		result.Entries = append(result.Entries, abi.IndexEntry{Key: key})
+		result.Entries = append(result.Entries, functionindexes.Entry{Key: key})
 	}
-	return abi.CodeOK, abi.EncodeIndexResult(&result), nil
+	return abi.CodeOK, functionindexes.EncodeResult(&result), nil
 }
 
 // returns sets the result of all steps.
@@ -63,7 +64,7 @@ func daemonWorld(tb testing.TB) (*World, *stepping) {
 	tb.Helper()
 	s := &stepping{script: newScript()}
 	s.has(&contract.Daemon{LabelSelector: "!off"})
-	s.controller.Indexes = []abi.Index{{Name: "pods", Kind: child}}
+	s.controller.Sections = append(s.controller.Sections, keysOf("pods"))
 	s.returns(&contract.Result{})
 	w := NewWith(tb, s)
 	w.createOne()
@@ -92,7 +93,7 @@ func TestADaemonIsWokenByWhatItWaitsFor(t *testing.T) {
 	all := contract.Wait{After: 60_000, Object: true, Reads: true}
 	s.step = func(_ *contract.Request, host Host) (abi.Code, *contract.Result) {
 		host.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref("ns", "c")}))
-		host.IndexGet(abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: "pods", Key: "one"}))
+		host.IndexGet(functionindexes.EncodeCall(&functionindexes.Call{Index: "pods", Key: "one"}))
 		return abi.CodeOK, &contract.Result{Wait: all, State: []byte(`1`)}
 	}
 	if next := w.Step("ns/one").ExpectSuccess().Next; next != time.Minute {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/abi/receives"
 )
@@ -67,7 +68,8 @@ func (w *World) resolves(by *receives.Resolve, event []byte, o *object) bool {
 	if err != nil {
 		w.tb.Fatalf("receive: resolve.from of the controller: %v", err)
 	}
-	x := w.controller.Indexes[slices.IndexFunc(w.controller.Indexes, func(x abi.Index) bool { return x.Name == by.Index })]
+	all := functionindexes.All(&w.controller)
+	x := all[slices.IndexFunc(all, func(x abi.Index) bool { return x.Name == by.Index })]
 	var has []string
 	if x.Field == "" {
 		for _, entry := range w.entriesOf(x.Name, o) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/sdk"
 )
@@ -82,11 +83,16 @@ func reviewWorld(tb testing.TB) (*World, *reviewing) {
 	}
 	all := webhooks.Webhooks{Validate: []webhooks.Operation{webhooks.OperationCreate, webhooks.OperationUpdate, webhooks.OperationDelete}, Convert: true}
 	all.Mutate = all.Validate[:2]
-	s.controller.Sections = []abi.Section{all.Section()}
-	s.controller.Indexes = []abi.Index{{Name: "children", Kind: child}}
+	s.controller.Sections = []abi.Section{all.Section(), keysOf("children")}
 	w := NewWith(tb, s)
 	w.Create(strings.Replace(aThing, `"new"`, `"one"`, 1))
 	return w, s
+}
+
+// keysOf returns the section of a controller with an index of children by a function.
+func keysOf(name string) abi.Section {
+	all := []functionindexes.Index{{Name: name, Kind: child}}
+	return abi.Section{Name: functionindexes.Name, Value: functionindexes.Encode(all)}
 }
 
 func TestReviewHasWhatAHostSends(t *testing.T) {
@@ -174,7 +180,7 @@ func TestReviewReadsInTheNamespaceOfTheObject(t *testing.T) {
 		s.validate = func(_ *webhooks.ReviewRequest, h Host) (abi.Code, *webhooks.ReviewResult) {
 			_, get = h.Get(abi.EncodeGetCall(&abi.GetCall{Ref: child.Ref(namespace, "c")}))
 			_, list = h.List(abi.EncodeListCall(&abi.ListCall{APIVersion: child.APIVersion, Kind: child.Kind, Namespace: namespace}))
-			_, index = h.IndexGet(abi.EncodeIndexGetCall(&abi.IndexGetCall{Index: "children", Key: "k"}))
+			_, index = h.IndexGet(functionindexes.EncodeCall(&functionindexes.Call{Index: "children", Key: "k"}))
 			h.Log(abi.LogInfo, []byte(`{"message":"read"}`))
 			return abi.CodeOK, &webhooks.ReviewResult{Allowed: true}
 		}

@@ -27,8 +27,8 @@ type Runner interface {
 
 // Indexer is implemented by a [Runner] of plugins with indexes by keys.
 type Indexer interface {
-	// Index gives keys to the object of the text of an [abi.IndexRequest], and returns the
-	// text of an [abi.IndexResult].
+	// Index gives keys to the object of the text of an [abi/functionindexes.Request], and returns the
+	// text of an [abi/functionindexes.Result].
 	Index(request []byte) (abi.Code, []byte, error)
 }
 
@@ -60,7 +60,7 @@ type Reviewer interface {
 //		Get(call []byte) (reply []byte, code int64)
 //		// List returns the text of an abi.ListReply for that of an abi.ListCall.
 //		List(call []byte) (reply []byte, code int64)
-//		// IndexGet returns the text of an abi.IndexReply for that of an abi.IndexGetCall.
+//		// IndexGet returns the text of an functionindexes.Reply for that of an functionindexes.Call.
 //		IndexGet(call []byte) (reply []byte, code int64)
 //		// HTTP returns the encoded reply to an encoded call of the capability http.
 //		HTTP(call []byte) (reply []byte, code int64)

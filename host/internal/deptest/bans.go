@@ -143,7 +143,6 @@ const (
 
 	dispatch = "./host/dispatch/..." // the worker
 	runner   = "./host/runner/..."   // one running plugin
-	index    = "./host/index/..."    // calls plugins for objects of the cache, and keeps what they return there
 	wiring   = "./host"              // package host
 )
 
@@ -175,23 +174,13 @@ func stageBans() []Ban {
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},
-			Imported:  Set{Of: []string{index}},
-			Why:       "index joins the cache and the sandbox: only dispatch reads it, and the runner starts it",
-		},
-		{
-			Importers: Set{Of: []string{index}},
-			Imported:  Set{Of: stages, Except: []string{"./host/cache/...", "./host/sandbox/..."}},
-			Why:       "index has the objects of the cache and calls the sandbox: what follows is decided by its users",
-		},
-		{
-			Importers: Set{Of: slices.Concat(stages, leaves)},
 			Imported:  Set{Of: []string{dispatch}},
 			Why:       "dispatch drives the stages and imports them: what a stage needs of it is an argument",
 		},
 		{
 			Importers: Set{Of: []string{dispatch}},
 			Imported: Set{Of: []string{"..."}, Except: slices.Concat(leaves, []string{
-				"std", "./abi/...", dispatch, "./host/queue/...", "./host/cache/...", "./host/sandbox/...", outcome, "./host/effect/...", "./host/access/...", index,
+				"std", "./abi/...", dispatch, "./host/queue/...", "./host/cache/...", "./host/sandbox/...", outcome, "./host/effect/...", "./host/access/...",
 				"github.com/hashicorp/go-hclog", "golang.org/x/time/...", "k8s.io/apimachinery/...", "k8s.io/utils/...",
 			})},
 			Why: "dispatch drives queue, cache, sandbox, outcome and effect; what loads plugins and what is shown of them is not its concern",

@@ -90,7 +90,7 @@ func (s *started) run(policy config.Policy, section string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	use(nil)
+	use(runner.Running{})
 	if before == nil {
 		s.one = s.part.Controller(s.shown)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/host/config"
@@ -67,7 +65,7 @@ func (c *capability) plugin(name string) runner.PluginPart {
 		Prepare: func(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
 			settings := settingsOf(rev)
 			secrets, err := c.secretsOf(rev, settings)
-			return func(func(hclog.Logger) hclog.Logger) any {
+			return func(runner.Running) any {
 				added = p.Configure(settings, secrets)
 				return nil
 			}, err

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/thole-dev/thole/abi"
@@ -71,7 +70,7 @@ func (p *plugin) part() runner.PluginPart {
 				limits = *p
 			}
 			limits = limits.WithDefaults()
-			return func(func(hclog.Logger) hclog.Logger) any { p.policy.Store(&limits); return nil }, nil
+			return func(runner.Running) any { p.policy.Store(&limits); return nil }, nil
 		},
 		Controller: func(runner.Handle) runner.ControllerPart { return (&controller{plugin: p}).part() },
 		Shown: func() any {

@@ -74,7 +74,7 @@ func (w *world) prepare(p *Policy) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	use(nil)
+	use(runner.Running{})
 }
 
 func (w *world) put(text string) {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/host/config"
@@ -79,7 +77,7 @@ func (p *plugin) prepare(_ context.Context, rev *runner.Revision) (use runner.Us
 	if len(settings.Secrets()) > 0 {
 		secrets, err = egress.NewSecretReader(p.Cluster, rev.Policy.Account(), "thole/"+p.Version+" plugin/"+p.name)
 	}
-	return func(log func(hclog.Logger) hclog.Logger) any {
+	return func(with runner.Running) any {
 		hosts := map[string][]contract.Host{}
 		for _, c := range rev.Manifest.Controllers {
 			if of := contract.HostsOf(&c); len(of) > 0 {
@@ -98,7 +96,7 @@ func (p *plugin) prepare(_ context.Context, rev *runner.Revision) (use runner.Us
 				PerSecond: settings.RequestsPerSecond,
 				Secrets:   secrets,
 				Observe:   p.metrics.of(p.name, settings.Hosts),
-				Logger:    log(p.Logger.Named("http").With("plugin", p.name)),
+				Logger:    with.Logger(p.Logger.Named("http").With("plugin", p.name)),
 			})
 		}
 		replaced.Close()

@@ -86,7 +86,7 @@ func (s *sender) start(policy config.Policy, hosts ...contract.Host) *revision {
 		s.t.Fatal(err)
 	}
 	return &revision{
-		s: s, controller: c, kept: use(func(l hclog.Logger) hclog.Logger { return l }),
+		s: s, controller: c, kept: use(runner.Running{Logger: func(l hclog.Logger) hclog.Logger { return l }}),
 		begin: func(context.Context) (func(), int64) { return func() {}, 0 }, mayGoOn: func() error { return nil },
 	}
 }
@@ -251,7 +251,7 @@ func TestTheHostsAreThoseOfTheController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &revision{s: s, kept: use(func(l hclog.Logger) hclog.Logger { return l }), begin: func(context.Context) (func(), int64) { return func() {}, 0 }, mayGoOn: func() error { return nil }}
+	r := &revision{s: s, kept: use(runner.Running{Logger: func(l hclog.Logger) hclog.Logger { return l }}), begin: func(context.Context) (func(), int64) { return func() {}, 0 }, mayGoOn: func() error { return nil }}
 	for i, want := range []int64{0, abi.CodeDenied, abi.CodeDenied} {
 		r.controller = all[i]
 		if _, code := r.call(&contract.Call{URL: s.url}); code != want {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
 
 	"github.com/thole-dev/thole/abi"
@@ -59,7 +58,7 @@ func (c *capability) plugin(name string) runner.PluginPart {
 	limit := NewRate(0)
 	return runner.PluginPart{
 		Prepare: func(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
-			return func(func(hclog.Logger) hclog.Logger) any {
+			return func(runner.Running) any {
 				perSecond := c.rate
 				if settings, ok := rev.Policy.Sections[contract.Name].(*Settings); ok {
 					perSecond = settings.EventsPerSecond

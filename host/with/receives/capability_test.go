@@ -67,7 +67,7 @@ func TestReceiversAreThoseOfTheRunningRevisions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		use(func(l hclog.Logger) hclog.Logger { return l })
+		use(runner.Running{Logger: func(l hclog.Logger) hclog.Logger { return l }})
 	}
 	refused, err := part.Prepare(t.Context(), revisionOf(1, of("z", contract.Receive{Type: "t"})))
 	if all := c.receivers.all(); len(all) > 0 || c.receivers.knows("p") || refused == nil || err != nil {
@@ -159,7 +159,7 @@ func TestSeriesOfAPluginExistWhileItReceives(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect()
-		use(func(l hclog.Logger) hclog.Logger { return l })
+		use(runner.Running{Logger: func(l hclog.Logger) hclog.Logger { return l }})
 	}
 	expect("p 202")
 	m.CountEvents().Observe(events.PluginStopped{Plugin: "p"})

@@ -7,6 +7,7 @@ import (
 	"github.com/thole-dev/thole/host/with/changes"
 	"github.com/thole-dev/thole/host/with/cloudevents"
 	"github.com/thole-dev/thole/host/with/daemon"
+	"github.com/thole-dev/thole/host/with/functionindexes"
 	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/http"
 	"github.com/thole-dev/thole/host/with/page"
@@ -27,6 +28,7 @@ func Capabilities() with.List {
 		scans.Capability(),
 		gauges.Capability(),
 		daemon.Capability(),
+		functionindexes.Capability(),
 		receives.Capability(),
 		http.Capability(),
 		cloudevents.Capability(),

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/dispatch"
@@ -216,7 +214,7 @@ func (c *capability) plugin(name string) runner.PluginPart {
 	p := &part{c: c, name: name}
 	return runner.PluginPart{
 		Prepare: func(_ context.Context, rev *runner.Revision) (use runner.Use, err error) {
-			return func(func(hclog.Logger) hclog.Logger) any { return p.use(rev) }, nil
+			return func(runner.Running) any { return p.use(rev) }, nil
 		},
 		Controller: p.controller,
 		Stop:       p.stop,

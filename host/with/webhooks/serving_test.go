@@ -116,7 +116,7 @@ func (p *testPlugin) use(rev *runner.Revision) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.rev, p.kept = rev, use(func(l hclog.Logger) hclog.Logger { return l })
+	p.rev, p.kept = rev, use(runner.Running{})
 }
 
 func (p *testPlugin) started(name string) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
@@ -58,7 +59,7 @@ func MemoVersion(version string) { plugin.memoVersion = version }
 func Managed() { plugin.managed = true }
 
 // IndexFunc gives keys to an object.
-type IndexFunc func(*abi.IndexRequest) (*abi.IndexResult, error)
+type IndexFunc func(*functionindexes.Request) (*functionindexes.Result, error)
 
 // namedIndex is a function and the name of its index.
 type namedIndex struct {
@@ -79,18 +80,18 @@ func Index(name string, keys IndexFunc) {
 	exportIndex()
 }
 
-// GiveKeys runs the function of an index for the text of an [abi.IndexRequest] and returns the
-// text of an [abi.IndexResult].
+// GiveKeys runs the function of an index for the text of an [functionindexes.Request] and returns the
+// text of an [functionindexes.Result].
 func GiveKeys(request []byte) (abi.Code, []byte) {
 	result, err := giveKeys(request)
 	if err != nil {
-		return abi.CodeRetry, abi.EncodeIndexResult(&abi.IndexResult{Message: err.Error()})
+		return abi.CodeRetry, functionindexes.EncodeResult(&functionindexes.Result{Message: err.Error()})
 	}
-	return abi.CodeOK, abi.EncodeIndexResult(result)
+	return abi.CodeOK, functionindexes.EncodeResult(result)
 }
 
-func giveKeys(request []byte) (*abi.IndexResult, error) {
-	q, err := abi.DecodeIndexRequest(request)
+func giveKeys(request []byte) (*functionindexes.Result, error) {
+	q, err := functionindexes.DecodeRequest(request)
 	if err != nil {
 		return nil, errors.New("read request: " + err.Error())
 	}

@@ -9,7 +9,7 @@ type Host interface {
 	Get(call []byte) (reply []byte, code int64)
 	// List returns the text of an [abi.ListReply] for that of an [abi.ListCall].
 	List(call []byte) (reply []byte, code int64)
-	// IndexGet returns the text of an [abi.IndexReply] for that of an [abi.IndexGetCall].
+	// IndexGet returns the text of an [functionindexes.Reply] for that of an [functionindexes.Call].
 	IndexGet(call []byte) (reply []byte, code int64)
 	// HTTP returns the encoded reply to an encoded call of the capability http.
 	HTTP(call []byte) (reply []byte, code int64)

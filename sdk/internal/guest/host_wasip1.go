@@ -21,7 +21,7 @@ func (Host) List(call []byte) (reply []byte, code int64) {
 	return readReply(list(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }
 
-// IndexGet returns the text of an [abi.IndexReply] for that of an [abi.IndexGetCall].
+// IndexGet returns the text of an [functionindexes.Reply] for that of an [functionindexes.Call].
 func (Host) IndexGet(call []byte) (reply []byte, code int64) {
 	return readReply(indexGet(unsafe.Pointer(unsafe.SliceData(call)), uint32(len(call))))
 }

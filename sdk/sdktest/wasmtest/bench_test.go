@@ -42,10 +42,6 @@ func (onePod) Import(context.Context, string, sandbox.ReadCall) (sandbox.Reply, 
 	return sandbox.Reply{}, abi.CodeDenied
 }
 
-func (onePod) IndexGet(context.Context, sandbox.ReadCall) (sandbox.Reply, int64) {
-	return sandbox.Reply{}, abi.CodeDenied
-}
-
 func (onePod) Log(int32, []byte) {}
 
 // BenchmarkPodManager measures one reconcile that changes nothing: the request is

@@ -1,9 +1,11 @@
 package wasmtest
 
 import (
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/changes"
 	"github.com/thole-dev/thole/abi/cloudevents"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/gauges"
 	"github.com/thole-dev/thole/abi/http"
 	"github.com/thole-dev/thole/abi/receives"
@@ -28,6 +30,11 @@ func capabilities() []sandbox.Capability {
 		{Name: receives.Name, Check: receives.Check},
 		{Name: scans.Name, Check: scans.Check, Exports: []sandbox.Export{{Name: scans.Export}}},
 		{Name: daemon.Name, Check: daemon.Check, Exports: []sandbox.Export{{Name: daemon.Export, Effects: true}}},
+		{
+			Name: functionindexes.Name, Check: functionindexes.Check, CheckManifest: functionindexes.CheckManifest,
+			Exports: []sandbox.Export{{Name: functionindexes.Export, Imports: []string{}}},
+			Imports: []sandbox.Import{{Name: functionindexes.Import, MaxMessage: abi.MaxCall}},
+		},
 		{Name: http.Name, Check: http.Check, Imports: []sandbox.Import{{Name: http.Import, MaxMessage: http.MaxMessage, HasEffects: true}}},
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/daemon"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/scans"
 	"github.com/thole-dev/thole/abi/webhooks"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -152,11 +153,11 @@ func (r runner) Convert(request []byte) (abi.Code, []byte, error) {
 }
 
 func (r runner) Index(request []byte) (abi.Code, []byte, error) {
-	q, err := abi.DecodeIndexRequest(request)
+	q, err := functionindexes.DecodeRequest(request)
 	if err != nil {
 		return 0, nil, err
 	}
-	back, err := r.guest.Index(r.ctx, sandbox.Call{Request: [][]byte{request}, Namespace: namespaceOf(q.Object)})
+	back, err := r.guest.Call(r.ctx, functionindexes.Export, sandbox.Call{Request: [][]byte{request}, Namespace: namespaceOf(q.Object)})
 	return back.Code, back.Output, err
 }
 
@@ -179,14 +180,13 @@ func (c calls) Get(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int
 	return sandbox.Bytes(text), code
 }
 
-func (c calls) IndexGet(_ context.Context, call sandbox.ReadCall) (sandbox.Reply, int64) {
-	text, code := c.Host.IndexGet(call.Message)
-	return sandbox.Bytes(text), code
-}
-
-// Import serves the one import of a capability that the SDK has.
-func (c calls) Import(_ context.Context, _ string, call sandbox.ReadCall) (sandbox.Reply, int64) {
-	text, code := c.Host.HTTP(call.Message)
+// Import serves the imports of capabilities that the SDK has.
+func (c calls) Import(_ context.Context, name string, call sandbox.ReadCall) (sandbox.Reply, int64) {
+	serve := c.Host.HTTP
+	if name == functionindexes.Import {
+		serve = c.Host.IndexGet
+	}
+	text, code := serve(call.Message)
 	return sandbox.Bytes(text), code
 }
 

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/rawjson"
 	"github.com/thole-dev/thole/abi/receives"
 )
@@ -30,8 +31,10 @@ func describe() int32 {
 		Name: "container", Version: "1",
 		Controllers: []abi.Controller{{
 			Name: "container", For: kind.All(),
-			Indexes: []abi.Index{{Name: "by-field", Kind: kind, Field: "spec.id"}, {Name: "by-keys", Kind: kind}},
-			Sections: []abi.Section{{Name: receives.Name, Value: receives.Encode([]receives.Receive{
+			Indexes: []abi.Index{{Name: "by-field", Kind: kind, Field: "spec.id"}},
+			Sections: []abi.Section{{
+				Name: functionindexes.Name, Value: functionindexes.Encode([]functionindexes.Index{{Name: "by-keys", Kind: kind}}),
+			}, {Name: receives.Name, Value: receives.Encode([]receives.Receive{
 				{Type: "dev.thole.test.subject"},
 				{Type: "dev.thole.test.field", Resolve: &receives.Resolve{Index: "by-field", From: "data.id"}},
 				{Type: "dev.thole.test.keys", Resolve: &receives.Resolve{Index: "by-keys", From: "data.name"}},
@@ -44,14 +47,14 @@ func describe() int32 {
 //
 //go:wasmexport index
 func index(length uint32) int32 {
-	request, err := abi.DecodeIndexRequest(read(length))
+	request, err := functionindexes.DecodeRequest(read(length))
 	if err != nil {
 		return 1
 	}
 	name, _ := rawjson.Lookup(request.Object, "metadata", "name")
 	namespace, _ := rawjson.Lookup(request.Object, "metadata", "namespace")
 	key := strings.Trim(string(name), `"`) + " of " + strings.Trim(string(namespace), `"`)
-	return write(abi.EncodeIndexResult(&abi.IndexResult{Entries: []abi.IndexEntry{{Key: key}}}))
+	return write(functionindexes.EncodeResult(&functionindexes.Result{Entries: []functionindexes.Entry{{Key: key}}}))
 }
 
 //go:wasmexport reconcile

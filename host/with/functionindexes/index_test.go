@@ -1,4 +1,4 @@
-package index_test
+package functionindexes
 
 import (
 	"context"
@@ -14,10 +14,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/functionindexes"
+	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/cache"
-	"github.com/thole-dev/thole/host/index"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -38,7 +40,7 @@ type world struct {
 	t     testing.TB
 	cache *cache.Cache
 	pods  *cache.Derived
-	index *index.Index
+	index *index
 
 	mu     sync.Mutex
 	woken  []string // owners
@@ -46,17 +48,17 @@ type world struct {
 	spaces []string // namespaces of the calls
 	failed []string // pods for which it has failed
 	fails  func(name string) error
-	gives  func(*object.Object) []abi.IndexEntry
+	gives  func(*object.Object) []contract.Entry
 	denied map[string]bool // namespaces
 	asked  error           // of asking what is allowed
 }
 
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, denied: map[string]bool{}, fails: func(string) error { return nil }}
-	w.gives = func(o *object.Object) (entries []abi.IndexEntry) {
+	w.gives = func(o *object.Object) (entries []contract.Entry) {
 		for word := range strings.SplitSeq(o.Labels["site"], ".") {
 			if word != "" {
-				entries = append(entries, abi.IndexEntry{Key: word, Value: []byte(`"` + o.Labels["value"] + `"`)})
+				entries = append(entries, contract.Entry{Key: word, Value: []byte(`"` + o.Labels["value"] + `"`)})
 			}
 		}
 		return entries
@@ -75,7 +77,7 @@ func newWorld(t testing.TB) *world {
 	w.pods.Complete()
 	t.Cleanup(func() {
 		if w.index != nil {
-			w.index.Stop()
+			w.index.stop()
 		}
 		w.cache.Stop()
 	})
@@ -101,9 +103,12 @@ func (w *world) pod(name, sites, value string) {
 	w.pods.Put(o)
 }
 
-// Index is the function.
-func (w *world) Index(_ context.Context, call sandbox.Call) (sandbox.Return, error) {
-	q, err := abi.DecodeIndexRequest(slices.Concat(call.Request...))
+// Call calls the function.
+func (w *world) Call(_ context.Context, export string, call sandbox.Call) (sandbox.Return, error) {
+	if export != contract.Export {
+		w.t.Errorf("the export %s is called", export)
+	}
+	q, err := contract.DecodeRequest(slices.Concat(call.Request...))
 	if err != nil {
 		return sandbox.Return{}, err
 	}
@@ -118,20 +123,32 @@ func (w *world) Index(_ context.Context, call sandbox.Call) (sandbox.Return, err
 	if fails != nil {
 		return sandbox.Return{}, fails
 	}
-	return sandbox.Return{Output: abi.EncodeIndexResult(&abi.IndexResult{Entries: entries})}, nil
+	return sandbox.Return{Output: contract.EncodeResult(&contract.Result{Entries: entries})}, nil
 }
+
+// rightsOf is what the plugin may read.
+type rightsOf struct{ *world }
+
+func (w rightsOf) May(_ context.Context, verb string, kind abi.Kind, key object.Key) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case verb != rights.List || kind != pod || key.Name != "":
+		w.t.Errorf("asked for %s of %s %s", verb, kind, key)
+	case w.denied[key.Namespace]:
+		return &access.DeniedError{}
+	}
+	return w.asked
+}
+
+func (rightsOf) Known(string, abi.Kind, object.Key) (allowed, known bool) { return false, false }
 
 // start starts the index, in the place of the one before.
 func (w *world) start() {
 	w.t.Helper()
-	x, err := index.Start(w.cache, index.Config{
-		Plugin: "web", Name: "by-site", Guest: w, Objects: w.pods.Informer(), Logger: hclog.NewNullLogger(),
-		Allowed: func(_ context.Context, o *object.Object) (bool, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return w.denied[o.Namespace], w.asked
-		},
-		Failed: func(o *object.Object, _ error) { w.note(func() { w.failed = append(w.failed, o.Name) }) },
+	x, err := start(config{
+		plugin: "web", name: "by-site", guest: w, objects: w.pods.Informer(), access: rightsOf{w}, logger: hclog.NewNullLogger(),
+		failed: func(o *object.Object, _ error) { w.note(func() { w.failed = append(w.failed, o.Name) }) },
 	}, w.index)
 	if err != nil {
 		w.t.Fatal(err)
@@ -141,15 +158,15 @@ func (w *world) start() {
 
 // read reads a key as a run of an owner does, in a namespace or in all.
 func (w *world) read(owner, namespace, key string) (found []string, err error) {
-	run := w.cache.Begin(cache.Owner{Controller: "web/site", Key: object.Key{Name: owner}}, &cache.OwnWrites{}, func(abi.Kind) *cache.Informer { return w.index.Informer() })
+	run := w.cache.Begin(cache.Owner{Controller: "web/site", Key: object.Key{Name: owner}}, &cache.OwnWrites{}, w.cache.Derived)
 	defer run.Commit()
-	reading := cache.Reading{Kind: index.Kind(w.index.Plugin, w.index.Name), Fields: index.Having(key)}
+	reading := having("web", contract.Index{Name: "by-site", Kind: pod}, key)
 	if namespace != "" {
 		reading.Namespaces = []string{namespace}
 	}
 	list, err := run.List(reading)
 	for _, o := range list.Items {
-		item, err := index.Lookup(o, key)
+		item, err := lookup(o, key)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -201,7 +218,7 @@ func TestObjectsAreFoundByTheirKeys(t *testing.T) {
 
 func TestRunsReadNothingBeforeEveryObjectHasItsKeys(t *testing.T) {
 	w := newWorld(t)
-	w.gives = func(*object.Object) []abi.IndexEntry { return nil }
+	w.gives = func(*object.Object) []contract.Entry { return nil }
 	w.pod("a/one", "shop", "1")
 	w.asked = errors.New("the API server does not answer")
 	w.start()
@@ -281,9 +298,9 @@ func TestAnObjectKeepsItsKeysWhileTheFunctionFails(t *testing.T) {
 	for name, fails := range map[string]func(*world){
 		"trap": func(w *world) { w.fails = func(string) error { return &sandbox.Fault{Class: abi.ClassPanic} } },
 		"too many keys": func(w *world) {
-			w.gives = func(*object.Object) []abi.IndexEntry { return make([]abi.IndexEntry, 10_000) }
+			w.gives = func(*object.Object) []contract.Entry { return make([]contract.Entry, 10_000) }
 		},
-		"a key twice": func(w *world) { w.gives = func(*object.Object) []abi.IndexEntry { return make([]abi.IndexEntry, 2) } },
+		"a key twice": func(w *world) { w.gives = func(*object.Object) []contract.Entry { return make([]contract.Entry, 2) } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -325,7 +342,7 @@ func TestAnotherRevisionGivesOtherKeys(t *testing.T) {
 	w.start()
 	w.expect("shop", "a/one=1")
 	w.note(func() {
-		w.gives = func(o *object.Object) []abi.IndexEntry { return []abi.IndexEntry{{Key: o.Name}} }
+		w.gives = func(o *object.Object) []contract.Entry { return []contract.Entry{{Key: o.Name}} }
 	})
 	w.start()
 	w.expect("one", "a/one=")
@@ -345,13 +362,13 @@ func TestWhatThePluginMayNotReadHasNoKeys(t *testing.T) {
 		}
 		w.denied = map[string]bool{}
 	})
-	w.index.Refresh() // the right is granted
+	w.index.refresh() // the right is granted
 	w.expect("shop", "a/one=1", "b/two=1")
 }
 
 func TestSameEntriesAreNoChange(t *testing.T) {
 	w := newWorld(t)
-	w.gives = func(*object.Object) []abi.IndexEntry { return []abi.IndexEntry{{Key: "all"}} }
+	w.gives = func(*object.Object) []contract.Entry { return []contract.Entry{{Key: "all"}} }
 	w.pod("a/one", "shop", "1")
 	w.start()
 	w.expect("all", "a/one=")

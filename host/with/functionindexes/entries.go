@@ -1,4 +1,4 @@
-package index
+package functionindexes
 
 import (
 	"fmt"
@@ -6,22 +6,11 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/fieldpath"
+	contract "github.com/thole-dev/thole/abi/functionindexes"
 	"github.com/thole-dev/thole/abi/rawjson"
+	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
 )
-
-// Kind returns the kind of the objects that an index of a plugin makes. It is none that a
-// manifest could name.
-func Kind(plugin, name string) abi.Kind {
-	return abi.Kind{APIVersion: "index.thole.dev/v1", Kind: plugin + "/" + name}
-}
-
-// NameOf returns the name of the index of a plugin that has objects of a kind. ok is false for
-// any other kind.
-func NameOf(plugin string, kind abi.Kind) (name string, ok bool) {
-	name, ok = strings.CutPrefix(kind.Kind, plugin+"/")
-	return name, ok && kind == Kind(plugin, name)
-}
 
 // keys is the field with the keys of an object of an index.
 var keys = mustParse("entries[*].key")
@@ -34,14 +23,17 @@ func mustParse(path string) fieldpath.Path {
 	return p
 }
 
-// Having returns the selector of the objects of an index that have a key.
-func Having(key string) fieldpath.Selector {
-	return fieldpath.Selector{{Path: keys, Value: key}}
+// having returns what the objects of an index of a plugin are that have a key.
+func having(plugin string, x contract.Index, key string) cache.Reading {
+	return cache.Reading{
+		Kind:   cache.DerivedKind(x.Kind, plugin+"/"+x.Name),
+		Fields: fieldpath.Selector{{Path: keys, Value: strings.Clone(key)}}, // which is kept longer than a message of the guest
+	}
 }
 
 // entriesOf returns the object of an index for what the function has given to another one. Its
 // resourceVersion follows from the entries: the same ones are no change.
-func entriesOf(kind abi.Kind, of *object.Object, result *abi.IndexResult) (*object.Object, error) {
+func entriesOf(kind abi.Kind, of *object.Object, result *contract.Result) (*object.Object, error) {
 	entries := rawjson.NewWriter(nil)
 	entries.Array(func() {
 		for _, e := range result.Entries {
@@ -70,8 +62,8 @@ func entriesOf(kind abi.Kind, of *object.Object, result *abi.IndexResult) (*obje
 	return object.Parse(w.Bytes(), kind)
 }
 
-// Lookup returns the item of an object of an index for a key that it has.
-func Lookup(o *object.Object, key string) (item abi.IndexItem, err error) {
+// lookup returns the item of an object of an index for a key that it has.
+func lookup(o *object.Object, key string) (item contract.Item, err error) {
 	item.Namespace, item.Name = o.Namespace, o.Name
 	entries, _ := rawjson.Lookup(o.Raw, "entries")
 	r := rawjson.NewReader(entries)

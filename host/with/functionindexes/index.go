@@ -1,4 +1,4 @@
-package index
+package functionindexes
 
 import (
 	"cmp"
@@ -12,53 +12,55 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/thole-dev/thole/abi"
+	contract "github.com/thole-dev/thole/abi/functionindexes"
+	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/cache"
+	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// Guest calls the function; [sandbox.Guest] implements it.
-type Guest interface {
-	Index(ctx context.Context, call sandbox.Call) (sandbox.Return, error)
+// guest calls the function; [sandbox.Guest] implements it.
+type guest interface {
+	Call(ctx context.Context, export string, call sandbox.Call) (sandbox.Return, error)
 }
 
-// Config configures an [Index].
-type Config struct {
-	Plugin string
-	Name   string
-	Guest  Guest
-	Config []byte // JSON, the administrator's configuration of the plugin; nil: none
-	// Objects are those that get keys: what the plugin follows of the kind. It must have
+// config configures an [index].
+type config struct {
+	plugin string
+	name   string
+	guest  guest
+	config []byte // JSON, the administrator's configuration of the plugin; nil: none
+	// objects are those that get keys: what the plugin follows of the kind. It must have
 	// synced, and not be released before the index has been stopped or replaced.
-	Objects *cache.Informer
-	// Allowed returns nil if the plugin may read an object, and denied if it may not; any
-	// other error is temporary. nil allows all.
-	Allowed func(ctx context.Context, o *object.Object) (denied bool, err error)
-	// Failed is called for each object for which the function has failed.
-	Failed func(o *object.Object, err error)
-	Logger hclog.Logger
+	objects *cache.Informer
+	access  dispatch.Access // what the plugin may read; nil: everything
+	// failed is called for each object for which the function has failed.
+	failed func(o *object.Object, err error)
+	logger hclog.Logger
 }
 
-// Index keeps the keys that a function gives to objects.
-type Index struct {
-	Config
+// index keeps the keys that a function gives to objects.
+type index struct {
+	config
 	entries *cache.Derived
 	dirty   *workqueue.Typed[object.Key] // objects that have changed
 	unwatch func()
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
-	failed  int // calls in a row
+	inARow  int // calls that have failed
 }
 
-// Start starts an index in place of another one, which is halted; before may be nil. Where the
+// start starts an index in place of another one, which is halted; before may be nil. Where the
 // function fails for an object, what the index before gave to it stays.
-func Start(c *cache.Cache, config Config, before *Index) (*Index, error) {
-	entries, err := c.Derive(Kind(config.Plugin, config.Name), config.Objects.Namespaced())
+func start(c config, before *index) (*index, error) {
+	entries, err := c.objects.Derive(c.plugin + "/" + c.name)
 	if err != nil {
-		return nil, fmt.Errorf("index %q: %w", config.Name, err)
+		return nil, fmt.Errorf("index %q: %w", c.name, err)
 	}
-	x := &Index{Config: config, entries: entries, dirty: workqueue.NewTyped[object.Key]()}
-	x.unwatch = config.Objects.AddChangeHandler(func(old, updated *object.Object) {
+	x := &index{config: c, entries: entries, dirty: workqueue.NewTyped[object.Key]()}
+	x.unwatch = c.objects.AddChangeHandler(func(old, updated *object.Object) {
 		for _, o := range []*object.Object{old, updated} {
 			if o != nil {
 				x.dirty.Add(o.Key())
@@ -74,29 +76,26 @@ func Start(c *cache.Cache, config Config, before *Index) (*Index, error) {
 	return x, nil
 }
 
-// Informer returns what the index has, of the kind [Kind].
-func (x *Index) Informer() *cache.Informer { return x.entries.Informer() }
-
-// Refresh calls the function again for every object, because the plugin may read more than
+// refresh calls the function again for every object, because the plugin may read more than
 // before.
-func (x *Index) Refresh() {
+func (x *index) refresh() {
 	for _, key := range x.allKeys() {
 		x.dirty.Add(key)
 	}
 }
 
-func (x *Index) allKeys() []object.Key {
-	return x.Objects.Keys(func(object.Key) bool { return true })
+func (x *index) allKeys() []object.Key {
+	return x.objects.Keys(func(object.Key) bool { return true })
 }
 
-// Stop ends the index, and frees what it has.
-func (x *Index) Stop() {
+// stop ends the index, and frees what it has.
+func (x *index) stop() {
 	x.halt()
 	x.entries.Stop()
 }
 
 // halt ends the calls of the function. What the index has can still be read.
-func (x *Index) halt() {
+func (x *index) halt() {
 	x.unwatch()
 	x.cancel()
 	x.dirty.ShutDown()
@@ -104,7 +103,7 @@ func (x *Index) halt() {
 }
 
 // run gives keys to all objects, and then to those that change. What changes meanwhile waits.
-func (x *Index) run(ctx context.Context, before *Index) {
+func (x *index) run(ctx context.Context, before *index) {
 	x.build(ctx, before)
 	for ctx.Err() == nil {
 		key, shutdown := x.dirty.Get()
@@ -117,7 +116,7 @@ func (x *Index) run(ctx context.Context, before *Index) {
 }
 
 // build gives keys to all objects that there are.
-func (x *Index) build(ctx context.Context, before *Index) {
+func (x *index) build(ctx context.Context, before *index) {
 	if before != nil {
 		defer before.entries.Stop()
 	}
@@ -130,8 +129,8 @@ func (x *Index) build(ctx context.Context, before *Index) {
 }
 
 // update calls the function for an object, and keeps what it returns.
-func (x *Index) update(ctx context.Context, key object.Key, before *Index) {
-	o, exists := x.Objects.Get(key)
+func (x *index) update(ctx context.Context, key object.Key, before *index) {
+	o, exists := x.objects.Get(key)
 	if !exists {
 		x.entries.Remove(key)
 		return
@@ -145,29 +144,29 @@ func (x *Index) update(ctx context.Context, key object.Key, before *Index) {
 		x.keep(key, before)
 		x.failedFor(ctx, o, err)
 	case len(result.Entries) == 0:
-		x.failed = 0
+		x.inARow = 0
 		x.entries.Remove(key)
 	default:
-		x.failed = 0
+		x.inARow = 0
 		x.put(o, result)
 	}
 }
 
-func (x *Index) put(o *object.Object, result *abi.IndexResult) {
+func (x *index) put(o *object.Object, result *contract.Result) {
 	entries, err := entriesOf(x.entries.Informer().Kind(), o, result)
 	if err != nil { // cannot happen for what was decoded
-		x.Logger.Error("keys are lost", "index", x.Name, "object", o.Key().String(), "error", err)
+		x.logger.Error("keys are lost", "index", x.name, "object", o.Key().String(), "error", err)
 		return
 	}
 	x.entries.Put(entries)
 }
 
 // keep keeps what the index before gave to an object.
-func (x *Index) keep(key object.Key, before *Index) {
+func (x *index) keep(key object.Key, before *index) {
 	if before == nil {
 		return
 	}
-	if o, exists := before.Informer().Get(key); exists {
+	if o, exists := before.entries.Informer().Get(key); exists {
 		x.entries.Put(o)
 	}
 }
@@ -176,10 +175,10 @@ var errDenied = errors.New("the plugin may not read the object")
 
 // call calls the function for an object. It blocks while it is not known whether the plugin
 // may read the object.
-func (x *Index) call(ctx context.Context, o *object.Object) (*abi.IndexResult, error) {
-	for x.Allowed != nil {
-		denied, err := x.Allowed(ctx, o)
-		if denied {
+func (x *index) call(ctx context.Context, o *object.Object) (*contract.Result, error) {
+	for x.access != nil {
+		err := x.access.May(ctx, rights.List, o.Kind, object.Key{Namespace: o.Namespace}) // what it may list
+		if access.Denied(err) {
 			return nil, errDenied
 		}
 		if err == nil {
@@ -189,8 +188,8 @@ func (x *Index) call(ctx context.Context, o *object.Object) (*abi.IndexResult, e
 			return nil, ctx.Err()
 		}
 	}
-	returned, err := x.Guest.Index(ctx, sandbox.Call{
-		Request:   abi.EncodeIndexRequestParts(&abi.IndexRequest{Index: x.Name, Object: o.Raw, Config: x.Config.Config}),
+	returned, err := x.guest.Call(ctx, contract.Export, sandbox.Call{
+		Request:   contract.EncodeRequestParts(&contract.Request{Index: x.name, Object: o.Raw, Config: x.config.config}),
 		Namespace: o.Namespace,
 	})
 	switch {
@@ -199,7 +198,7 @@ func (x *Index) call(ctx context.Context, o *object.Object) (*abi.IndexResult, e
 	case len(returned.Output) == 0: // with another code than 0
 		return nil, fmt.Errorf("it returned %d, not 0", returned.Code)
 	}
-	result, err := abi.DecodeIndexResult(returned.Output)
+	result, err := contract.DecodeResult(returned.Output)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("what it wrote cannot be used: %w", err)
@@ -219,10 +218,10 @@ const (
 )
 
 // failedFor reports a call that has failed, and waits.
-func (x *Index) failedFor(ctx context.Context, o *object.Object, err error) {
-	x.Failed(o, err)
-	pause := min(minPause<<min(x.failed, 20), maxPause)
-	x.failed++
+func (x *index) failedFor(ctx context.Context, o *object.Object, err error) {
+	x.failed(o, err)
+	pause := min(minPause<<min(x.inARow, 20), maxPause)
+	x.inARow++
 	elapse(ctx, pause)
 }
 

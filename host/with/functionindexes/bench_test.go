@@ -1,4 +1,4 @@
-package index_test
+package functionindexes
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/thole-dev/thole/host/index"
+	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
+	"github.com/thole-dev/thole/host/with"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -27,7 +28,8 @@ func BenchmarkIndex(b *testing.B) {
 
 func benchmarkIndex(b *testing.B, pods int) {
 	const perParent = 5
-	s, err := sandbox.New(b.Context(), sandbox.Config{})
+	timers := sandbox.Capability{Name: "timers", Check: func(*abi.Controller, []byte) error { return nil }}
+	s, err := sandbox.New(b.Context(), sandbox.Config{Capabilities: append(with.List{Capability()}.Modules(), timers)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -53,15 +55,15 @@ func benchmarkIndex(b *testing.B, pods int) {
 	}
 	had := heapInUse()
 	began := time.Now()
-	w.index, err = index.Start(w.cache, index.Config{
-		Plugin: "kopfexample", Name: "kex-pods", Guest: g, Objects: w.pods.Informer(), Logger: hclog.NewNullLogger(),
-		Failed: func(_ *object.Object, err error) { b.Error(err) },
+	w.index, err = start(config{
+		plugin: "kopfexample", name: "kex-pods", guest: g, objects: w.pods.Informer(), logger: hclog.NewNullLogger(),
+		failed: func(_ *object.Object, err error) { b.Error(err) },
 	}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	last := fmt.Sprintf("kex-%d", (pods-1)/perParent)
-	if err := w.index.Informer().WaitForSync(b.Context()); err != nil {
+	if err := w.index.entries.Informer().WaitForSync(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	build := time.Since(began)
