@@ -209,6 +209,13 @@ type Export struct {
 	Effects bool
 }
 
+// Exports of capabilities that the cases call.
+const (
+	ScanExport   = scans.Export
+	DaemonExport = daemon.Export
+	IndexExport  = functionindexes.Export
+)
+
 // Capabilities returns those of the cases.
 func Capabilities() []Capability {
 	asked := Capability{Name: webhooks.Name, Check: webhooks.Check, CheckManifest: webhooks.CheckManifest}

@@ -26,7 +26,7 @@ func BenchmarkMemoryWithoutReset(b *testing.B) {
 		}
 		image := in.linear.Image().Bytes()
 		for n := 1; n <= 1000; n++ {
-			if _, _, err := g.run(ctx, in, tck.Capabilities()[1].Exports[0].Name, Call{Request: [][]byte{request}}); err != nil {
+			if _, _, err := g.run(ctx, in, tck.DaemonExport, Call{Request: [][]byte{request}}); err != nil {
 				b.Fatal(err)
 			}
 			switch n {

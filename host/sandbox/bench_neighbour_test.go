@@ -253,7 +253,7 @@ func spinningDaemons(b *testing.B, s *Sandbox) func(context.Context) {
 	g := load(b, s, Plugin{Name: c.Name, Wasm: c.Wasm()})
 	return callers(func(ctx context.Context) {
 		next := time.After(time.Second)
-		_, _ = g.Call(ctx, tck.Capabilities()[1].Exports[0].Name, Call{Request: [][]byte{tck.DaemonRequest()}, Now: time.Now(), Fuel: daemonFuel})
+		_, _ = g.Call(ctx, tck.DaemonExport, Call{Request: [][]byte{tck.DaemonRequest()}, Now: time.Now(), Fuel: daemonFuel})
 		select {
 		case <-next:
 		case <-ctx.Done():

@@ -106,7 +106,7 @@ func (c *kitGuest) Reconcile(request []byte) (int32, []byte, error) {
 
 // Index calls the export index without a host, and with the clock of a load.
 func (c *kitGuest) Index(request []byte) (int32, []byte, error) {
-	out, err := c.g.Call(context.Background(), tck.Capabilities()[4].Exports[0].Name, Call{Request: [][]byte{request}, Namespace: "default", Deadline: c.deadline})
+	out, err := c.g.Call(context.Background(), tck.IndexExport, Call{Request: [][]byte{request}, Namespace: "default", Deadline: c.deadline})
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
@@ -117,7 +117,7 @@ func (c *kitGuest) Step(request []byte) (int32, []byte, error) {
 	if !bytes.Contains(request, []byte(`["stop"]`)) {
 		call.Host = kitHost{c.t}
 	}
-	out, err := c.g.Call(context.Background(), tck.Capabilities()[1].Exports[0].Name, call)
+	out, err := c.g.Call(context.Background(), tck.DaemonExport, call)
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
@@ -125,7 +125,7 @@ func (c *kitGuest) Step(request []byte) (int32, []byte, error) {
 // Scan calls the export scan. The host that it is given serves everything: that imports with effects are denied is for
 // the sandbox.
 func (c *kitGuest) Scan(request []byte) (int32, []byte, error) {
-	out, err := c.g.Call(context.Background(), tck.Capabilities()[0].Exports[0].Name, Call{Request: [][]byte{request}, Host: kitHost{c.t}, Deadline: c.deadline})
+	out, err := c.g.Call(context.Background(), tck.ScanExport, Call{Request: [][]byte{request}, Host: kitHost{c.t}, Deadline: c.deadline})
 	c.fuel = out.Usage.Fuel
 	return int32(out.Code), out.Output, err
 }
