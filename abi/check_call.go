@@ -11,7 +11,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// The checks of the messages of calls against SPEC.md: "get" and "list". They return the
+// The checks of the messages of calls against SPEC.md, "get", and spec/reads.md, "list". They return the
 // first error.
 
 func (c *GetCall) check() error { return cmp.Or(c.Ref.check(), checkFields(c.Fields)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
-// The checks of what controllers follow, against SPEC.md, "Selectors" and "Watches".
+// The checks of what controllers follow, against spec/reads.md, "Followed kind" and "Watch".
 
 // checkAllFollowed checks kinds with selectors. The kinds must be distinct.
 func checkAllFollowed(field string, all []Followed) error {

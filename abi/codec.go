@@ -98,7 +98,7 @@ func DecodeListCall(data []byte) (*ListCall, error) {
 }
 
 // The methods below list the fields of each message, in the order in which they are
-// encoded. See [fields], and the tables of SPEC.md.
+// encoded. See [fields], and the tables of the specification.
 
 func (m *Manifest) fields(f *message.Fields) {
 	f.Required("name", &m.Name)

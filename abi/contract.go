@@ -1,7 +1,7 @@
 // Package abi is the contract between the host and a plugin: the names and
 // signatures of the thole/v1 functions, the messages that cross the boundary,
 // and the codec of these messages. SPEC.md beside this file is the normative
-// text.
+// text, with the pages of the folder spec.
 //
 // The package imports only the standard library and compiles under TinyGo, so
 // that host, SDK and conformance kit share one implementation. It has no
@@ -100,7 +100,7 @@ func Classes() []Class {
 	}
 }
 
-// Limits of the messages (SPEC.md, "Limits"). Sizes are in bytes. A count is
+// Limits of the messages (abi/spec/limits.md). Sizes are in bytes. A count is
 // the maximum length of one array unless the comment names several.
 const (
 	MaxOutput           = 3 << 19  // 1.5 MiB, of one result or manifest

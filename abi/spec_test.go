@@ -8,24 +8,62 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 )
 
+// pages are the files of the specification but those of capabilities.
+var pages = []string{
+	"SPEC.md",
+	"spec/reads.md",
+	"spec/writes.md",
+	"spec/status.md",
+	"spec/retries.md",
+	"spec/deletion.md",
+	"spec/limits.md",
+}
+
+// readSpec returns the text of all pages.
 func readSpec(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("SPEC.md")
+	var all strings.Builder
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestSpecNamesEveryPage compares the files with the list above and with the table of SPEC.md.
+func TestSpecNamesEveryPage(t *testing.T) {
+	files, err := filepath.Glob("spec/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	core, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !slices.Contains(pages, file) {
+			t.Errorf("%s is not among the pages that are tested", file)
+		}
+		if !strings.Contains(string(core), "]("+file+") |") {
+			t.Errorf("the table of pages in SPEC.md does not have %s", file)
+		}
+	}
 }
 
-// described are the types for which SPEC.md has a table of fields, by heading.
+// described are the types for which the pages have a table of fields, by heading.
 var described = map[string]reflect.Type{
 	"Manifest":      reflect.TypeFor[Manifest](),
 	"Controller":    reflect.TypeFor[Controller](),
@@ -120,7 +158,7 @@ func jsonName(field string) string {
 }
 
 // TestEncodedNamesAreFieldNames: together with the golden files, in which every
-// field is set, it shows that encoder and decoder use the names of SPEC.md.
+// field is set, it shows that encoder and decoder use the names of the tables.
 func TestEncodedNamesAreFieldNames(t *testing.T) {
 	for _, m := range messages() {
 		names := map[string]bool{}
@@ -152,7 +190,7 @@ func collectNames(typ reflect.Type, names map[string]bool) {
 	}
 }
 
-// TestSpecListsEveryConstant looks for each exported constant in SPEC.md, and
+// TestSpecListsEveryConstant looks for each exported constant in the pages, and
 // for each limit in a row with its value.
 func TestSpecListsEveryConstant(t *testing.T) {
 	spec := readSpec(t)
@@ -164,7 +202,7 @@ func TestSpecListsEveryConstant(t *testing.T) {
 			want = "| `" + name + "` | " + value
 		}
 		if !regexp.MustCompile(regexp.QuoteMeta(want) + `(\W|$)`).MatchString(spec) {
-			t.Errorf("SPEC.md does not have %s, for %s", want, name)
+			t.Errorf("no page has %s, for %s", want, name)
 		}
 	}
 	if found < 60 {
@@ -252,4 +290,15 @@ func checkExample(kinds map[string]messageType, kind string, text []byte) error 
 		return fmt.Errorf("it is decoded only in part, as %s", again)
 	}
 	return nil
+}
+
+// TestTheCoreIsReadInHalfAnHour: what a plain guest does without is on the other pages.
+func TestTheCoreIsReadInHalfAnHour(t *testing.T) {
+	text, err := os.ReadFile("SPEC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(text))); n > 5000 {
+		t.Errorf("SPEC.md has %d words, more than 5,000: say it shorter, or move a topic to its page", n)
+	}
 }

@@ -3,7 +3,7 @@ package tck
 import "strings"
 
 // AdoptionRule is what a host does with an intent for an object: one cell of the table in
-// SPEC.md, "Adoption and release".
+// abi/spec/writes.md, "Adoption and release".
 type AdoptionRule struct {
 	State   string // of the object
 	Intent  string
@@ -33,7 +33,7 @@ func cells(line string) (all []string) {
 	return all
 }
 
-// adoptionTable is that of SPEC.md.
+// adoptionTable is that of abi/spec/writes.md.
 const adoptionTable = "" +
 	"| the object | apply | create | apply with `adopt` | `adopt` alone | release | delete |\n" +
 	"|---|---|---|---|---|---|---|\n" +
@@ -48,6 +48,6 @@ const adoptionTable = "" +
 	"| has no controller, and has other owners | `NotAdopted` | `AlreadyExists` | adopted | adopted | nothing | `NotControlled` |\n" +
 	"| has no controller, and is being deleted | `NotAdopted` | `AlreadyExists` | `BeingDeleted` | `BeingDeleted` | nothing | `NotControlled` |\n" +
 	"| has no controller, and the primary is being deleted | `NotAdopted` | `AlreadyExists` | `BeingDeleted` | `BeingDeleted` | nothing | `NotControlled` |\n" +
-	"| has no controller, and is not followed ([managed](#managed-children)) | `NotAdopted` | `AlreadyExists` | `NotAdopted` | `NotAdopted` | nothing | `NotControlled` |\n" +
+	"| has no controller, and is not followed (`managed`) | `NotAdopted` | `AlreadyExists` | `NotAdopted` | `NotAdopted` | nothing | `NotControlled` |\n" +
 	"| owns the primary | `NotAdopted` | `AlreadyExists` | `OutOfScope` | `OutOfScope` | nothing | `NotControlled` |\n" +
 	"| is the primary | `OutOfScope` | `AlreadyExists` | `OutOfScope` | `OutOfScope` | `OutOfScope` | `NotControlled` |\n"

@@ -7,7 +7,7 @@ import (
 
 // This file distinguishes the two kinds of runs of an object that is being deleted: one that
 // the controller holds by its finalizer is cleaned up, and one that only others hold is
-// reconciled on, if the controller asks for that (abi/SPEC.md, "Runs while the object is being deleted").
+// reconciled on, if the controller asks for that (abi/spec/deletion.md, "Runs while the object is being deleted").
 
 // cleansUp reports whether an object is being deleted and held by the finalizer of the
 // controller, also if that is of a revision before this one.

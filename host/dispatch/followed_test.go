@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
-// These tests read and write with selectors (SPEC.md, "Selectors" and "Managed").
+// These tests read and write with selectors (abi/spec/reads.md, "Followed kind" and "Managed children").
 
 // getGadget returns the reply to a get of a gadget, or the code. Nothing may depend on the
 // message afterwards, which may be large.

@@ -12,7 +12,7 @@ import (
 )
 
 // This file runs the plugin for objects that are gone, for controllers that ask for it
-// (abi/SPEC.md, "Objects that are gone"), and for those that have vanished (vanished.go).
+// (abi/spec/deletion.md, "Objects that are gone"), and for those that have vanished (vanished.go).
 
 // goneObject is an object that is gone and for which a run has not ended yet. Controller.mu guards
 // state, held and lost. The others belong to the worker that has taken the key.

@@ -178,7 +178,7 @@ func edgePart(scopes scope.Reads, fields []string, part fieldpath.Set) fieldpath
 	return fieldpath.Set{}
 }
 
-// List implements the host function list from the cache (SPEC.md, "list").
+// List implements the host function list from the cache (abi/spec/reads.md, "list").
 func (g *guestCall) List(ctx context.Context, served sandbox.ReadCall) (sandbox.Reply, int64) {
 	call, err := abi.DecodeListCall(served.Message)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // This file cleans up objects that the API server has deleted in spite of the finalizer of the
-// controller (abi/SPEC.md, "Objects that vanish"). They are kept and run as objects that are gone,
+// controller (abi/spec/deletion.md, "Objects that vanish"). They are kept and run as objects that are gone,
 // see gone.go.
 
 // keepsGone reports whether runs may come for objects that are gone.

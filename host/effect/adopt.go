@@ -16,7 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file makes the primary the controller of an object that has none (SPEC.md, "Adoption
+// This file makes the primary the controller of an object that has none (abi/spec/writes.md, "Adoption
 // and release"): alone, or before fields are applied. Neither of the two may be being deleted.
 // Of the object that is certain because each write names the resourceVersion that was judged;
 // the primary is read from the API server.

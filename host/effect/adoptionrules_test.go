@@ -76,7 +76,7 @@ var adoptionStates = map[string]func(*adoption){
 		a.child("")
 		a.target.Object = a.terminating(widget)
 	},
-	"has no controller, and is not followed ([managed](#managed-children))": func(a *adoption) {
+	"has no controller, and is not followed (`managed`)": func(a *adoption) {
 		a.child("")
 		a.store.followManaged(configMap)
 	},

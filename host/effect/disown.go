@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/rights"
 )
 
-// This file ends that the primary is the controller of an object (SPEC.md, "Adoption and
+// This file ends that the primary is the controller of an object (abi/spec/writes.md, "Adoption and
 // release"). What it has applied to the object stays.
 
 const notReleased = "the primary cannot be the controller of the object: release only objects of kinds in Owns of the controller, in the primary's own namespace"

@@ -1,7 +1,7 @@
 package outcome
 
 // LateCleanup is what becomes of the cleanup of an object that the API server has deleted in
-// spite of its finalizer (abi/SPEC.md, "Objects that vanish").
+// spite of its finalizer (abi/spec/deletion.md, "Objects that vanish").
 type LateCleanup string
 
 // Any but the first one is a loss.

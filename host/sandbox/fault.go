@@ -26,7 +26,7 @@ var ErrHostMemory = memory.ErrExhausted
 // Fault is the error of a call that did not return as the ABI specifies: it
 // trapped, exited, hit a limit, or returned something else.
 type Fault struct {
-	// Class is the failure's class (SPEC.md, "Failures").
+	// Class is the failure's class (abi/SPEC.md, "Error classes").
 	Class abi.Class
 	// Message is what happened, in the words of the host.
 	Message string

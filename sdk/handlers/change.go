@@ -5,7 +5,7 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/content"
 )
 
-// This file decides what has changed: abi/SPEC.md, "Changes".
+// This file decides what has changed: abi/changes/SPEC.md.
 
 // caused reports whether a handler is called for the change of the run.
 func (p *pass[Spec, Status]) caused(o *Handler[Spec, Status], c *Call[Spec, Status]) bool {

@@ -72,7 +72,7 @@ func afterOf(err error) time.Duration {
 	return defaultWait
 }
 
-// The defaults of a policy: abi/SPEC.md, "Retry".
+// The defaults of a policy: abi/spec/retries.md, "Retry".
 const (
 	defaultInitial = 500 * time.Millisecond
 	defaultFactor  = 2

@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// This file has what the host does with whose an object is: SPEC.md, "Adoption and release".
+// This file has what the host does with whose an object is: abi/spec/writes.md, "Adoption and release".
 
 // adoptsAlone reports whether an apply adopts an object and does nothing else.
 func (w *World) adoptsAlone(a abi.Apply) bool {

@@ -70,7 +70,7 @@ var adoptionStates = map[string]func(*adoption){
 		a.child()
 		a.Delete(theOne)
 	},
-	"has no controller, and is not followed ([managed](#managed-children))": func(a *adoption) { a.child() },
+	"has no controller, and is not followed (`managed`)": func(a *adoption) { a.child() },
 	"owns the primary": func(a *adoption) {
 		a.child()
 		a.Change(theOne, fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Child","name":"c","uid":%q}]}}`, a.mustExist("", a.ref).meta.UID))

@@ -8,7 +8,7 @@ import (
 )
 
 // This file has the handled states of objects, and the runs of objects that are gone:
-// abi/changes/SPEC.md, and abi/SPEC.md, "Objects that are gone".
+// abi/changes/SPEC.md, and abi/spec/deletion.md, "Objects that are gone".
 
 // changes is what a [key] has of the changes of a primary.
 type changes struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-// This file has what a controller follows of the world: SPEC.md, "Followed kind" and
+// This file has what a controller follows of the world: abi/spec/reads.md, "Followed kind" and
 // "Managed children".
 
 // following is what a [World] knows of its manifest.

@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/anyjson"
 )
 
-// This file has the reviews of requests to the API server: SPEC.md, "Admission" and "Conversion".
+// This file has the reviews of requests to the API server: abi/webhooks/SPEC.md, "Reviews" and "Conversion".
 
 // Review is what became of a request to the API server. Nothing has been stored.
 type Review struct {

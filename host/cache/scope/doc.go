@@ -1,7 +1,7 @@
 // Package scope says which objects of a kind are followed, and what of them.
 //
-// A [Scope] is an entry of for, owns, reads or watches of a manifest (SPEC.md,
-// "Selectors"), within the namespaces that the administrator allows. [OfManifest]
+// A [Scope] is an entry of for, owns, reads or watches of a manifest (abi/spec/reads.md,
+// "Followed kind"), within the namespaces that the administrator allows. [OfManifest]
 // collects what a plugin follows. The cache keeps an informer for each scope that no
 // other one covers, and whatever it serves by a wider informer is filtered by the scope:
 // see Cache.Acquire.

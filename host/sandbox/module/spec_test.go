@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// inSpec has the limits as SPEC.md states them: by the name of the constant,
+// inSpec has the limits as abi/spec/limits.md states them: by the name of the constant,
 // what it bounds. A constant may bound more than one thing.
 var inSpec = map[string][]struct {
 	what  string
@@ -49,7 +49,7 @@ var inSpec = map[string][]struct {
 
 // TestSpecHasARowForEachLimit and no other row.
 func TestSpecHasARowForEachLimit(t *testing.T) {
-	text, err := os.ReadFile("../../../abi/SPEC.md")
+	text, err := os.ReadFile("../../../abi/spec/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +63,13 @@ func TestSpecHasARowForEachLimit(t *testing.T) {
 		for _, limit := range limits {
 			row := fmt.Sprintf("| %s | %s |\n", limit.what, formatted(limit.value))
 			if !rows[row] {
-				t.Errorf("SPEC.md has no row %s, for %s", row, name)
+				t.Errorf("limits.md has no row %s, for %s", row, name)
 			}
 			delete(rows, row)
 		}
 	}
 	for row := range rows {
-		t.Errorf("SPEC.md has %s, which is no limit here", row)
+		t.Errorf("limits.md has %s, which is no limit here", row)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestEveryLimitIsListed(t *testing.T) {
 	for _, file := range []string{"module.go", "code.go", "rewrite.go"} {
 		for _, name := range limitsIn(t, file) {
 			if inSpec[name] == nil {
-				t.Errorf("%s is not listed: state it in SPEC.md", name)
+				t.Errorf("%s is not listed: state it in abi/spec/limits.md", name)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func limitsIn(t *testing.T, file string) (names []string) {
 	return names
 }
 
-// formatted returns a number as SPEC.md writes it.
+// formatted returns a number as abi/spec/limits.md writes it.
 func formatted(n int) string {
 	switch {
 	case n%(1<<20) == 0:

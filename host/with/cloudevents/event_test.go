@@ -11,7 +11,7 @@ import (
 	"github.com/thole-dev/thole/host/object"
 )
 
-// The attributes are those of abi/SPEC.md, "CloudEvents".
+// The attributes are those of abi/cloudevents/SPEC.md.
 func TestAttributesAndData(t *testing.T) {
 	lab := Subject{
 		UID: "u1", Kind: abi.Kind{APIVersion: "lab.example.com/v1", Kind: "LabInstanceRequest"}, Key: object.Key{Namespace: "ns", Name: "a"},
