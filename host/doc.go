@@ -39,8 +39,8 @@
 //     section in the controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that
 //     is not null: see abi.Controller.Section. The package imports nothing but the standard library and abi. Its messages
 //     list their fields as those of the core do (abi/message), so that errors have the path within the section. The
-//     page is named in the table of abi/SPEC.md. Requests and results have sections, too. The name is in camel case, such as cloudEvents; the folders have
-//     it in lower case.
+//     page is named in the table of abi/SPEC.md. Requests and results have sections, too; host/with/changes is an
+//     example. The name is in camel case, such as cloudEvents; the folders have it in lower case.
 //  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
 //     (Check), which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may
 //     have (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the

@@ -976,3 +976,26 @@ func TestARunThatFailsDoesNotForgetWhatARemovedAnnotationHad(t *testing.T) {
 		t.Errorf("the progress is %s", p)
 	}
 }
+
+// Many objects that are gone wait with their metadata alone.
+func TestOldIsNotThatOfMetadataAlone(t *testing.T) {
+	f := newChanges(t, contract.Memory)
+	f.c.Revision().Controller.Gone = true
+	o := f.put(aWidget)
+	f.run()
+	f.c.Observe(o, f.store[testKey], false)
+	hooks := (&controller{"p", f}).hooks()
+	for _, c := range []struct {
+		gone *object.Object
+		old  bool
+	}{{f.store[testKey], true}, {f.store[testKey].Metadata(), false}} {
+		kept := any(f.state())
+		run := &dispatch.BeginningRun{Revision: f.c.Revision(), Object: c.gone, Gone: true, State: func(func(any)) {}}
+		hooks.Begin(&kept, run)
+		run.Prepare(run)
+		change, err := contract.DecodeChange(run.Sections[0].Value)
+		if err != nil || (change.Old != nil) != c.old {
+			t.Errorf("old is %s, %v", change.Old, err)
+		}
+	}
+}

@@ -104,7 +104,10 @@ func (c *controller) wait(has any, run *dispatch.BeginningRun) time.Duration {
 // baseOf returns the object by which a handled state can be told, nil if it needs none. found is false if there is
 // none yet: that of an object that is gone does not come.
 func (c *controller) baseOf(k *kept, run *dispatch.BeginningRun) (base *object.Object, found bool) {
-	if k == nil || k.isOf(run.Object) || run.Gone {
+	switch {
+	case run.Gone && run.Object.MetadataOnly != run.Revision.Controller.For.MetadataOnly: // there is no room for more of it
+		return nil, true
+	case k == nil || k.isOf(run.Object) || run.Gone:
 		return run.Object, true
 	}
 	shown, _ := c.objects.Shown(run.Object.Key())
