@@ -43,9 +43,8 @@
 //	end.go           the end of a run
 //	triggers.go      which events of the cluster make a key due
 //	watches.go       which primaries a change of a watched kind makes due
-//	changes.go       what the last run that ended well was given, and what has changed since
-//	annotation.go    the same in an annotation of the object
 //	terms.go         what counts no more when the replica leads again
+//	deleting.go      runs for objects that are being deleted and held by others
 //	gone.go          runs for objects that are gone
 //	vanished.go      cleanups of those that were deleted in spite of the finalizer
 //	turns.go         calls that a capability has made for no object, and that find objects to run
@@ -55,7 +54,12 @@
 //	resolve.go       primaries for what comes from outside
 //	ownchanges.go    which of these events are the work of the key itself
 //	hooks.go         what capabilities do
+//	hookcalls.go     when that is done, and what is kept for it
+//	states.go        what they keep in annotations, whose changes run nothing
+//	imports.go       functions of the host that they answer
+//	exportcalls.go   calls that they make beside the queue
 //	state.go         what is remembered of a key between its runs
+//	lastrun.go       how the latest run of each object has ended
 //	writeloop.go     keys that only their own writes wake, again and again
 //	breaker.go       the circuit breaker of a plugin
 //	breakerstate.go  its state machine, a pure function of time

@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -17,7 +18,8 @@ import (
 // patch.
 func (f *fixture) withKnown(change func(h *Hooks)) {
 	h := Hooks{
-		Name: "known",
+		Name:  "known",
+		Begin: func(_ *any, run *BeginningRun) { run.Kept = "known" },
 		Patch: func(*PerformedRun) []byte {
 			return []byte(`{"metadata":{"annotations":{"` + knownAnnotation + `":"yes"}}}`)
 		},
@@ -122,7 +124,13 @@ func TestAFailureOfAHookFailsARunThatHasEndedWell(t *testing.T) {
 			if tries := f.c.keys[testKey].left().tries; tries.Attempt != 1 {
 				t.Errorf("the run has ended with %+v", tries)
 			}
-			if !slices.ContainsFunc(f.log, func(what string) bool { return strings.Contains(what, "Ready=False/"+c.reason) }) {
+			last := ""
+			for _, what := range f.log {
+				if strings.HasPrefix(what, "status") {
+					last = what
+				}
+			}
+			if !strings.Contains(last, "Ready=False/"+c.reason) {
 				t.Errorf("what happened: %q", f.log)
 			}
 		})
@@ -144,6 +152,17 @@ func TestAHookWhoseWriteIsPostponedIsCalledAgain(t *testing.T) {
 	}
 }
 
+// It would claim what is not done yet.
+func TestAHookIsNotCalledBeforePostponedEffects(t *testing.T) {
+	f := newFixture(t)
+	f.withKnown(unchanged)
+	f.put(aWidget)
+	f.reconcile, f.fail["apply"] = appliesGadget, busy("apply", time.Minute)
+	if f.run(); f.did("annotate") {
+		t.Errorf("what happened: %q", f.log)
+	}
+}
+
 func TestTheEventOfAHookIsSentIfThereIsNoOther(t *testing.T) {
 	event := func(reason string) func(*Hooks) {
 		return func(h *Hooks) {
@@ -155,10 +174,13 @@ func TestTheEventOfAHookIsSentIfThereIsNoOther(t *testing.T) {
 	}
 	f := newFixture(t)
 	f.withKnown(event("Known"))
-	f.c.Hooks = append(f.c.Hooks, Hooks{Performed: func(_ context.Context, run *PerformedRun) *effect.Failure {
-		run.Event = &abi.Event{Type: abi.EventWarning, Reason: "Second"}
-		return nil
-	}})
+	f.c.Hooks = append(f.c.Hooks, Hooks{
+		Begin: func(_ *any, run *BeginningRun) { run.Kept = "second" },
+		Performed: func(_ context.Context, run *PerformedRun) *effect.Failure {
+			run.Event = &abi.Event{Type: abi.EventWarning, Reason: "Second"}
+			return nil
+		},
+	})
 	f.put(aWidget)
 	if f.run(); !f.did("event Warning Known") || f.did("event Warning Second") {
 		t.Errorf("what happened: %q", f.log)
@@ -194,10 +216,20 @@ func TestAHookKnowsHowTheEffectsEnded(t *testing.T) {
 			f.ends(c.code, abi.Result{Result: abi.OutcomeSuccess, Apply: []abi.Apply{{Object: []byte(aGadget)}}})
 			f.fail[c.fails] = &effect.Failure{EffectFailure: abi.EffectFailure{Class: abi.ClassRetry}}
 			f.run()
-			if got.EndedWell != c.want.EndedWell || got.Performed != c.want.Performed || got.Released != c.want.Released || got.Returned == nil || got.Given == nil {
+			if got.EndedWell != c.want.EndedWell || got.Performed != c.want.Performed || got.Released != c.want.Released || got.Returned == nil || got.Given == nil || got.Kept != "known" {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestAHookWithoutAPartInTheRunIsNotCalledAtItsEnd(t *testing.T) {
+	f := newFixture(t)
+	f.withKnown(func(h *Hooks) { h.Begin = func(*any, *BeginningRun) {} })
+	f.put(aWidget)
+	f.ends(0, abi.Result{Result: abi.OutcomeSuccess, Patch: aPatch})
+	if f.run(); f.known() != "" || f.did("annotate") {
+		t.Errorf("what happened: %q, the annotation is %q", f.log, f.known())
 	}
 }
 
@@ -313,6 +345,50 @@ func TestARunThatEndsInAnotherTermChangesNoState(t *testing.T) {
 	f.reconcile = succeed
 	f.run()
 	f.expectEntry("first", "")
+}
+
+func TestARunThatEndsInAnotherTermHasNoDeadline(t *testing.T) {
+	f := newFixture(t)
+	l := &lease{leading: make(chan struct{})}
+	f.c.Lease = l
+	l.lead()
+	f.c.Hooks = []Hooks{{
+		Begin:    func(state *any, _ *BeginningRun) { *state = new(int) },
+		Deadline: func(any, *outcome.Decision, time.Time) time.Duration { return time.Hour },
+	}}
+	f.put(aWidget)
+	f.run()
+	if next := f.done[0].Timer; next != time.Hour {
+		t.Fatalf("the deadline is %v", next)
+	}
+	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
+		f.c.mu.Lock()
+		f.c.beginTerm(l.Leading())
+		f.c.mu.Unlock()
+		return succeed(ctx, call)
+	}
+	f.run()
+	if next := f.done[1].Timer; next != 0 {
+		t.Errorf("the deadline is %v", next)
+	}
+}
+
+func TestTheStateOfAnObjectThatIsGoneIsOfOneTerm(t *testing.T) {
+	for name, again := range map[string]bool{"in the term": false, "in the next": true} {
+		f := newLedger(t)
+		f.c.Revision().Controller.Gone = true
+		f.put(aWidget)
+		f.run()
+		old := f.given()
+		f.remove()
+		if again {
+			f.c.beginTerm(nil)
+			old = ""
+		}
+		t.Log(name)
+		f.run()
+		f.expectEntry("deleted", old)
+	}
 }
 
 func TestAHookKnowsWhetherAnObjectWasCreated(t *testing.T) {

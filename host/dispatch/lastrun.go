@@ -76,14 +76,6 @@ type lastRun struct {
 	seen   seen
 }
 
-// seen is what has happened to an object since the replica leads.
-type seen uint8
-
-const (
-	begun   seen = 1 << iota // a run
-	created                  // the object itself, as the informer has shown
-)
-
 // keepLast keeps how the run has ended.
 func (r *run) keepLast(e *events.RunEnded) {
 	last := lastRun{

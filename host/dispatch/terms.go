@@ -3,6 +3,14 @@ package dispatch
 // This file notices that the replica leads the plugin again. Another one may have reconciled the
 // objects meanwhile, so that what capabilities remember of them does not count any more.
 
+// seen is what has happened to an object since the replica leads.
+type seen uint8
+
+const (
+	begun   seen = 1 << iota // a run
+	created                  // the object itself, as the informer has shown
+)
+
 // lead is leads, and begins the term of the replica if it leads in another one than before.
 func (c *Controller) lead() bool {
 	if c.Lease == nil {

@@ -3,6 +3,7 @@ package rights
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -299,6 +300,17 @@ func TestCallsForNoObjectNeedThePrimariesOfAllNamespaces(t *testing.T) {
 		if Entries(nil).Missing(asked(m)) {
 			t.Error("without them something is missing")
 		}
+	}
+}
+
+func TestWhatPatchesPrimariesNeedsThatRight(t *testing.T) {
+	node := abi.Kind{APIVersion: "v1", Kind: "Node"}
+	of := func(prune bool) string {
+		m := &abi.Manifest{Controllers: []abi.Controller{{For: node.All(), Prune: prune}}}
+		return Entries(nil).CompletedFor(asked(m)).String()
+	}
+	if with, without := of(true), of(false); !strings.Contains(with, Patch) || strings.Contains(without, Patch) {
+		t.Errorf("needed are %s, and without it %s", with, without)
 	}
 }
 

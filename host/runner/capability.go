@@ -119,7 +119,7 @@ type PluginPart struct {
 	Shown func() any
 	// Granted is called when the plugin may do more than before, by another goroutine. It must not block.
 	Granted func()
-	// Stop is called when the plugin has stopped, before what Starting has is released. It must not block.
+	// Stop is called when the plugin has stopped, before what [Running] has is released. It must not block.
 	Stop func()
 }
 

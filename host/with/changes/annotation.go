@@ -67,8 +67,8 @@ func (s *state) believed(has handled.State, valid bool) handled.State {
 
 // performed writes the annotation, unless it has the right value already.
 func (c *controller) performed(ctx context.Context, run *dispatch.PerformedRun) (failure *effect.Failure) {
-	r, _ := run.Kept.(*runState)
-	if r == nil || r.mode != contract.Annotation {
+	r := run.Kept.(*runState)
+	if r.mode != contract.Annotation {
 		return nil
 	}
 	if next, ok := c.next(run, r); ok {
@@ -128,8 +128,8 @@ func (r *runState) contentOf(o *object.Object) handled.State {
 
 // patch returns a patch with the annotation.
 func (c *controller) patch(run *dispatch.PerformedRun) []byte {
-	r, _ := run.Kept.(*runState)
-	if r == nil || r.mode != contract.Annotation {
+	r := run.Kept.(*runState)
+	if r.mode != contract.Annotation {
 		return nil
 	}
 	next, ok := c.next(run, r)
