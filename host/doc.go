@@ -45,8 +45,8 @@
 //     (Check), which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may
 //     have (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the
 //     configuration bounds its numbers) and must have for a manifest (Missing), what the file of --config may have
-//     (Config, which implements config.HostSection, config.Bounding if it bounds policies, and config.Listening if it
-//     has an address to listen on, for which thole run has a flag then) and what it has in
+//     (Config, which implements config.HostSection, config.Bounding if it bounds policies, config.Flagged if
+//     flags of thole run win over it, and config.Listening if it has an address to listen on) and what it has in
 //     allow for each plugin (Allow, which is config.Named if allow lists the plugins), what the account of the host
 //     needs for it (Rules), the row of thole inspect (Title, Describe), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi"
@@ -103,6 +104,31 @@ func override[T any](cmd *cobra.Command, flag string, field *T, value T) {
 	if cmd.Flags().Changed(flag) {
 		*field = value
 	}
+}
+
+// sectionFlags returns the flags of the fields of capabilities, which set those of c.
+func sectionFlags(c *config.Config) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, f := range c.Flags() {
+		switch field := f.Field.(type) {
+		case *string:
+			flags.StringVar(field, f.Name, *field, f.Usage)
+		case *bool:
+			flags.BoolVar(field, f.Name, *field, f.Usage)
+		case *config.Duration:
+			flags.DurationVar(&field.Duration, f.Name, field.Duration, f.Usage)
+		}
+	}
+	return flags
+}
+
+// overrideSections is override for the fields of capabilities.
+func overrideSections(cmd *cobra.Command, c *config.Config) {
+	sectionFlags(c).VisitAll(func(f *pflag.Flag) {
+		if given := cmd.Flags().Lookup(f.Name); given.Changed {
+			_ = f.Value.Set(given.Value.String()) // which was read from such a text
+		}
+	})
 }
 
 // noDirectory stands for the plugins' directory in the configuration of a

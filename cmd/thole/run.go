@@ -27,7 +27,6 @@ type runFlags struct {
 	configFile, kubeconfig string
 	plugins, namespace     string
 	listen                 string
-	addresses              map[string]*string // of capabilities, by their flags
 	hostIdentity, dryRun   bool
 	secure, profiling      bool
 	logLevel, logFormat    string
@@ -63,11 +62,7 @@ func (f *runFlags) addConfig(cmd *cobra.Command) {
 	flags.StringVar(&f.listen, "listen", "", "address of probes, metrics and plugin states (default 127.0.0.1:8080)")
 	flags.BoolVar(&f.secure, "metrics-secure", false, "serve metrics, plugin states and profiles over TLS, to callers with a token who may get them; default: unless --listen is a loopback address")
 	flags.BoolVar(&f.profiling, "profiling", false, "serve profiles of the process at /debug/pprof/")
-	f.addresses = map[string]*string{}
-	for _, l := range (&config.Config{Sections: standard.Capabilities().Sections()}).Listening() {
-		_, flag, usage := l.Address()
-		f.addresses[flag] = flags.String(flag, "", usage)
-	}
+	flags.AddFlagSet(sectionFlags(&config.Config{Sections: standard.Capabilities().Sections()}))
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
 	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins without a service account act with the rights of the host")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "let the API server check every write and store none; log what would change")
@@ -154,10 +149,7 @@ func (f *runFlags) configWith(cmd *cobra.Command, plugins string) (config.Config
 		override(cmd, "listen", &c.Listen, f.listen)
 		override(cmd, "metrics-secure", &c.Metrics.Secure, &f.secure)
 		override(cmd, "profiling", &c.Profiling, f.profiling)
-		for _, l := range c.Listening() {
-			address, flag, _ := l.Address()
-			override(cmd, flag, address, *f.addresses[flag])
-		}
+		overrideSections(cmd, c)
 		override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
 		override(cmd, "dry-run", &c.DryRun, f.dryRun)
 		elect, flag := &c.LeaderElection, &f.leaderElection

@@ -82,12 +82,34 @@ type HostSection interface {
 	Problems(at *field.Path) []error
 }
 
+// Flagged is implemented by a [HostSection] of which fields have flags of thole run, which win over the file.
+type Flagged interface {
+	HostSection
+	Flags() []Flag
+}
+
+// Flag is a flag of thole run that sets a field of a section.
+type Flag struct {
+	Name, Usage string
+	Field       any // a *string, a *bool or a *[Duration]
+}
+
+// Flags returns the flags of sections. What they set is part of the configuration.
+func (c *Config) Flags() (all []Flag) {
+	c.setSections()
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		if f, ok := c.Values[name].(Flagged); ok {
+			all = append(all, f.Flags()...)
+		}
+	}
+	return all
+}
+
 // Listening is implemented by a [HostSection] of a capability that serves something at an address of its own.
 type Listening interface {
 	HostSection
-	// Address returns the address, which may be set, "" if nothing is served, and the flag of thole run that wins over
-	// it. usage describes the flag.
-	Address() (address *string, flag, usage string)
+	// Address returns the address, "" if nothing is served.
+	Address() string
 	// ListenLocally sets an address of this machine, and how an API server on this machine reaches it.
 	ListenLocally(address string)
 }

@@ -567,13 +567,15 @@ func TestAllSectionsButThoseThatAllowHasAreAllowed(t *testing.T) {
 // shop is the section of a capability that listens.
 type shop struct {
 	Door string `json:"door,omitempty"`
+	Open bool   `json:"open,omitempty"`
 }
 
-func (*shop) Problems(*field.Path) []error                     { return nil }
-func (s *shop) Address() (address *string, flag, usage string) { return &s.Door, "door", "where" }
-func (s *shop) ListenLocally(address string)                   { s.Door = address }
+func (*shop) Problems(*field.Path) []error   { return nil }
+func (s *shop) Address() string              { return s.Door }
+func (s *shop) ListenLocally(address string) { s.Door = address }
+func (s *shop) Flags() []Flag                { return []Flag{{"door", "where", &s.Door}, {"open", "now", &s.Open}} }
 
-func TestTheAddressOfASectionIsSet(t *testing.T) {
+func TestFieldsOfASectionAreSet(t *testing.T) {
 	sections := append(withMail().Sections, Section{Name: "shop", Config: func() HostSection { return &shop{} }})
 	for text, want := range map[string]string{"": "", "shop: {door: front}": "front"} {
 		c, err := Read(write(t, text), sections...)
@@ -584,13 +586,17 @@ func TestTheAddressOfASectionIsSet(t *testing.T) {
 		if len(all) != 1 {
 			t.Fatalf("%v", all)
 		}
-		address, _, _ := all["shop"].Address()
-		if *address != want {
-			t.Errorf("%s: %q", text, *address)
+		if got := all["shop"].Address(); got != want {
+			t.Errorf("%s: %q", text, got)
 		}
-		*address = "back"
-		if got := c.WithDefaults().Values["shop"].(*shop).Door; got != "back" {
-			t.Errorf("%s: after it was set: %q", text, got)
+		all["shop"].ListenLocally("back")
+		flags := c.Flags()
+		if len(flags) != 2 || *flags[0].Field.(*string) != "back" {
+			t.Fatalf("%s: flags %v", text, flags)
+		}
+		*flags[1].Field.(*bool) = true
+		if got := *c.WithDefaults().Values["shop"].(*shop); got != (shop{"back", true}) {
+			t.Errorf("%s: after it was set: %+v", text, got)
 		}
 	}
 }

@@ -77,10 +77,16 @@ func NewHostSettings() *HostSettings {
 	}
 }
 
-// Address implements [config.Listening].
-func (s *HostSettings) Address() (address *string, flag, usage string) {
-	return &s.Listen, "webhooks-listen", "address of reviews and conversions of plugins, over TLS, such as :9443; default: they are not served"
+// Flags implements [config.Flagged].
+func (s *HostSettings) Flags() []config.Flag {
+	return []config.Flag{{
+		Name: "webhooks-listen", Field: &s.Listen,
+		Usage: "address of reviews and conversions of plugins, over TLS, such as :9443; default: they are not served",
+	}}
 }
+
+// Address implements [config.Listening].
+func (s *HostSettings) Address() string { return s.Listen }
 
 // ListenLocally implements [config.Listening].
 func (s *HostSettings) ListenLocally(address string) {

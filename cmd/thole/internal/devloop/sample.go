@@ -55,7 +55,7 @@ func (s *session) webhooksAnswer(ctx context.Context) bool {
 func (s *session) listens() bool {
 	c := s.hostConfig()
 	for _, l := range c.Listening() {
-		if address, _, _ := l.Address(); *address != "" {
+		if l.Address() != "" {
 			return true
 		}
 	}

@@ -137,7 +137,7 @@ func (s *session) hostConfig() config.Config {
 	}
 	c.Allow = c.Allow.WithAllSections()
 	for _, l := range c.Listening() {
-		if address, _, _ := l.Address(); *address == "" && s.reviews != "" {
+		if l.Address() == "" && s.reviews != "" {
 			l.ListenLocally(s.reviews)
 		}
 	}
