@@ -153,7 +153,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		Capabilities: h.capabilities,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
-		Loader:    loader{h.sandbox, h.replicas.keep},
+		Loader:    loader{h.sandbox},
 		Runner:    h.runner,
 		Events:    h.events,
 		Logger:    h.logger.Named("catalog"),
@@ -161,7 +161,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	})
 	if h.replicas != nil {
 		h.replicas.catalog = func() *catalog.Catalog[*sandbox.Guest] { return h.catalog }
-		h.catalog.Replicas, h.catalog.Kept = h.replicas, h.replicas.kept.read
+		h.catalog.Replicas = h.replicas
 	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,

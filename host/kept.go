@@ -104,7 +104,7 @@ func (k *kept) read(ctx context.Context, plugin, digest string) ([]byte, error) 
 const (
 	// shareAgain is how long a Secret that could not be written is left alone.
 	shareAgain = 10 * time.Second
-	// longestShare bounds a write: what is told of other plugins waits for it.
+	// longestShare bounds a write: the records of other plugins wait for it.
 	longestShare = 3 * time.Second
 )
 

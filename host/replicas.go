@@ -23,22 +23,22 @@ import (
 	"github.com/thole-dev/thole/host/serve"
 )
 
-// replicas is what this replica tells the others by the Leases that it leads, and learns by
-// those that they lead.
+// replicas decides by Leases which replica of the host leads which plugin, and records in those that this one
+// leads what the others have to know of modules.
 type replicas struct {
 	election *election.Election
 	kept     *kept
 	catalog  func() *catalog.Catalog[*sandbox.Guest]
 	logger   hclog.Logger
 
-	untold  map[*election.Lease]string // why nothing could be told last; of tell alone
-	telling sync.Mutex                 // held while an annotation is changed
+	unrecorded map[*election.Lease]string // why nothing could be recorded last; of record alone
+	recording  sync.Mutex                 // held while an annotation is changed
 
-	mu      sync.Mutex              // guards the following fields, which are by plugin
-	retried map[string][]string     // modules that this replica, which leads, may run although they were rolled back
-	heard   map[string]catalog.Told // the last annotation
-	files   map[string]string       // the digest of the file since this replica leads
-	missing map[string]time.Time    // since when a plugin with an annotation is not known here
+	mu      sync.Mutex                // guards the following fields, which are by plugin
+	retried map[string][]string       // modules that this replica, which leads, may run although they were rolled back
+	latest  map[string]catalog.Record // the last record that was seen
+	files   map[string]string         // the digest of the file since this replica leads
+	missing map[string]time.Time      // since when a plugin with an annotation is not known here
 }
 
 var _ catalog.Replicas = (*replicas)(nil)
@@ -66,8 +66,8 @@ func newReplicas(all config.Config, cluster *rest.Config, pod *corev1.ObjectRefe
 		return nil, err
 	}
 	r := &replicas{
-		logger: logger, retried: map[string][]string{}, heard: map[string]catalog.Told{},
-		untold: map[*election.Lease]string{}, files: map[string]string{}, missing: map[string]time.Time{},
+		logger: logger, retried: map[string][]string{}, latest: map[string]catalog.Record{},
+		unrecorded: map[*election.Lease]string{}, files: map[string]string{}, missing: map[string]time.Time{},
 	}
 	if r.kept, err = newKept(all, client.CoreV1(), namespace, logger); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *replicas) changed(lease *election.Lease) {
 	}
 }
 
-// annotated is called when a leader has told something of a plugin, by whichever Lease. The plugin is only
+// annotated is called when a leader has recorded something of a plugin, in whichever Lease. The plugin is only
 // disturbed by what is news to it: that ends an attempt to start it. Which module is good is news if nothing runs.
 func (r *replicas) annotated(key string) {
 	plugin, ours := strings.CutPrefix(key, annotationPrefix)
@@ -115,12 +115,12 @@ func (r *replicas) annotated(key string) {
 	if !ours || p == nil {
 		return
 	}
-	told, idle := r.toldOf(p.Lease, plugin), r.digestOf(plugin) == ""
+	of, idle := r.recordOf(p.Lease, plugin), r.digestOf(plugin) == ""
 	r.mu.Lock()
-	before := r.heard[plugin]
-	r.heard[plugin] = told
+	before := r.latest[plugin]
+	r.latest[plugin] = of
 	r.mu.Unlock()
-	if idle && told.Good != before.Good || !p.Lease.Leads() && !slices.Equal(told.Rejected, before.Rejected) {
+	if idle && of.Good != before.Good || !p.Lease.Leads() && !slices.Equal(of.Rejected, before.Rejected) {
 		r.catalog().Reconsider(plugin)
 	}
 }
@@ -136,7 +136,7 @@ func (r *replicas) rejected(plugin string) bool {
 // again.
 func (r *replicas) isRejected(plugin, digest string) bool {
 	p := r.election.Plugin(plugin)
-	if p == nil || !slices.Contains(r.toldOf(p.Lease, plugin).Rejected, digest) {
+	if p == nil || !slices.Contains(r.recordOf(p.Lease, plugin).Rejected, digest) {
 		return false
 	}
 	r.mu.Lock()
@@ -147,7 +147,7 @@ func (r *replicas) isRejected(plugin, digest string) bool {
 // ready reports whether a plugin runs here as in the replica that leads it.
 func (r *replicas) ready(plugin string) bool {
 	p, running := r.election.Plugin(plugin), r.digestOf(plugin)
-	return p != nil && running != "" && running == r.toldOf(p.Lease, plugin).Running
+	return p != nil && running != "" && running == r.recordOf(p.Lease, plugin).Running
 }
 
 // digestOf returns the module that runs of a plugin, "" if none does.
@@ -156,17 +156,19 @@ func (r *replicas) digestOf(plugin string) string {
 	return s.Digest
 }
 
-// keep keeps a module that was loaded, and of the plugin's others those that may run again.
-func (r *replicas) keep(m *catalog.Module) {
-	if r == nil {
-		return
-	}
+// Loaded implements [catalog.Replicas]: it keeps the module, and of the plugin's others those that may run again.
+func (r *replicas) Loaded(m *catalog.Module) {
 	s, _ := r.catalog().Status(m.Name)
 	others := []string{s.Digest, s.Good}
 	if p := r.election.Plugin(m.Name); p != nil {
-		others = append(others, r.toldOf(p.Lease, m.Name).Good)
+		others = append(others, r.recordOf(p.Lease, m.Name).Good)
 	}
 	r.kept.save(m, others...)
+}
+
+// Kept implements [catalog.Replicas].
+func (r *replicas) Kept(ctx context.Context, plugin, digest string) ([]byte, error) {
+	return r.kept.read(ctx, plugin, digest)
 }
 
 // close frees what newReplicas has made.
@@ -188,19 +190,19 @@ func (r *replicas) run(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var recording sync.WaitGroup
+	recording.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(tellEvery):
-				r.tell(ctx)
+			case <-time.After(recordEvery):
+				r.record(ctx)
 			}
 		}
 	})
 	r.election.Run(ctx)
-	telling.Wait()
+	recording.Wait()
 }
 
 // describe adds to the status of a plugin who leads it.
@@ -220,7 +222,7 @@ func (r *replicas) describe(s *runner.PluginStatus) {
 	if s.State == catalog.Running || s.State == catalog.Degraded || s.State == catalog.Quarantined {
 		s.State = catalog.Standby
 	}
-	if running := r.toldOf(p.Lease, s.Name).Running; running != s.Digest {
+	if running := r.recordOf(p.Lease, s.Name).Running; running != s.Digest {
 		s.OtherModule = running
 	}
 }
@@ -254,8 +256,8 @@ func (r *replicas) othersLead(plugin string) bool {
 		return true
 	}
 	return slices.ContainsFunc(r.election.Leases(), func(lease *election.Lease) bool {
-		_, told := lease.Annotations()[annotationPrefix+plugin]
-		return told && !lease.Leads()
+		_, recorded := lease.Annotations()[annotationPrefix+plugin]
+		return recorded && !lease.Leads()
 	})
 }
 

@@ -83,19 +83,19 @@ func (r *runningHost) rollBack() {
 	r.awaitState(catalog.Degraded)
 }
 
-// awaitTold waits until the other replicas can know that a module was rolled back.
-func (r *runningHost) awaitTold(digest string) {
+// awaitRecorded waits until the other replicas can know that a module was rolled back.
+func (r *runningHost) awaitRecorded(digest string) {
 	r.t.Helper()
 	lease := r.host.replicas.election.Plugin("podmanager").Lease
-	await.Until(r.t, "it has told what it has rolled back", func() bool {
-		return slices.Contains(r.host.replicas.toldOf(lease, "podmanager").Rejected, digest)
+	await.Until(r.t, "it has recorded what it has rolled back", func() bool {
+		return slices.Contains(r.host.replicas.recordOf(lease, "podmanager").Rejected, digest)
 	})
 }
 
-// keepSilent keeps a replica from telling anything until tell is called.
-func (r *runningHost) keepSilent() (tell func()) {
-	r.host.replicas.telling.Lock()
-	return sync.OnceFunc(r.host.replicas.telling.Unlock)
+// keepSilent keeps a replica from recording anything until release is called.
+func (r *runningHost) keepSilent() (release func()) {
+	r.host.replicas.recording.Lock()
+	return sync.OnceFunc(r.host.replicas.recording.Unlock)
 }
 
 // leads reports whether the replica leads the plugin.
@@ -115,7 +115,7 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 		r.awaitDigest(badDigest)
 	}
 	leader.rollBack()
-	leader.awaitTold(badDigest)
+	leader.awaitRecorded(badDigest)
 	leader.cut()
 	standby.awaitDigest(goodDigest)
 	await.Until(t, "the standby takes over", standby.leads)
@@ -131,8 +131,8 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 	}
 	lease := standby.host.replicas.election.Plugin("podmanager").Lease
 	await.Until(t, "others may run it too", func() bool {
-		told := standby.host.replicas.toldOf(lease, "podmanager")
-		return told.Running == badDigest && len(told.Rejected) == 0
+		recorded := standby.host.replicas.recordOf(lease, "podmanager")
+		return recorded.Running == badDigest && len(recorded.Rejected) == 0
 	})
 }
 
@@ -143,22 +143,22 @@ func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) 
 	})
 }
 
-// The leader has not told yet which module is good: it looks once in a second.
-func TestAReplicaThatStartedAfterTheRollbackRunsTheGoodModuleOnceThatIsTold(t *testing.T) {
+// The leader has not recorded yet which module is good: it looks once in a second.
+func TestAReplicaThatStartedAfterTheRollbackRunsTheGoodModuleOnceThatIsRecorded(t *testing.T) {
 	for name, shards := range map[string]int{"by the same Lease": 4, "by another Lease": 9} {
 		t.Run(name, func(t *testing.T) {
 			cluster, leader, _, bad, badDigest := rejectedCluster(t)
 			leader.install("podmanager", bad)
 			leader.awaitDigest(badDigest)
 			leader.rollBack()
-			leader.awaitTold(badDigest)
+			leader.awaitRecorded(badDigest)
 			goodDigest := leader.status().Digest
-			tell := leader.keepSilent()
-			defer tell()
-			untold := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationPrefix+"podmanager", *annotationOf(catalog.Told{Rejected: []string{badDigest}}))
+			release := leader.keepSilent()
+			defer release()
+			unrecorded := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationPrefix+"podmanager", *annotationOf(catalog.Record{Rejected: []string{badDigest}}))
 			election := leader.host.replicas.election
 			_, err := kubernetes.NewForConfigOrDie(cluster).CoordinationV1().Leases(election.Namespace).
-				Patch(t.Context(), election.Plugin("podmanager").Lease.Name, types.MergePatchType, untold, metav1.PatchOptions{})
+				Patch(t.Context(), election.Plugin("podmanager").Lease.Name, types.MergePatchType, unrecorded, metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,9 +169,9 @@ func TestAReplicaThatStartedAfterTheRollbackRunsTheGoodModuleOnceThatIsTold(t *t
 			late.install("podmanager", bad)
 			await.Until(t, "it refuses the module", func() bool { return strings.Contains(late.status().LastError, byOtherText) })
 			if s := late.status(); s.Digest != "" {
-				t.Fatalf("it has %+v, and nobody has told what is good", s)
+				t.Fatalf("it has %+v, and nobody has recorded what is good", s)
 			}
-			tell()
+			release()
 			late.awaitDigest(goodDigest)
 		})
 	}
@@ -183,7 +183,7 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	leader.install("podmanager", bad)
 	leader.awaitDigest(badDigest)
 	leader.rollBack()
-	leader.awaitTold(badDigest)
+	leader.awaitRecorded(badDigest)
 	goodDigest := leader.status().Digest
 	late := start(t, cluster, elect)
 	late.install("podmanager", bad)
@@ -202,7 +202,7 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	leader.cut()
 	await.Until(t, "the other takes over", late.leads)
 	lease := late.host.replicas.election.Plugin("podmanager").Lease
-	await.Until(t, "it tells what runs", func() bool { return late.host.replicas.toldOf(lease, "podmanager").Running == goodDigest })
+	await.Until(t, "it records what runs", func() bool { return late.host.replicas.recordOf(lease, "podmanager").Running == goodDigest })
 	if s := late.status(); s.State != catalog.Degraded || s.Rejected != badDigest || s.Loads == 0 {
 		t.Errorf("it has %+v", s)
 	}
@@ -210,8 +210,8 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	other, otherDigest := variant(bad, 'c')
 	late.install("podmanager", other)
 	late.awaitDigest(otherDigest)
-	if told := late.host.replicas.toldOf(lease, "podmanager"); !slices.Contains(told.Rejected, badDigest) {
-		t.Errorf("it tells %+v, and replicas with the file from before may run that", told)
+	if recorded := late.host.replicas.recordOf(lease, "podmanager"); !slices.Contains(recorded.Rejected, badDigest) {
+		t.Errorf("it records %+v, and replicas with the file from before may run that", recorded)
 	}
 	late.install("podmanager", bad)
 	late.awaitDigest(badDigest)

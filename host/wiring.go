@@ -84,18 +84,12 @@ func newReviewer(client *kubernetes.Clientset, c config.Config, allowedFor time.
 }
 
 // loader loads modules into the sandbox for the catalog.
-type loader struct {
-	sandbox *sandbox.Sandbox
-	keep    func(*catalog.Module) // is called with each module that was loaded
-}
+type loader struct{ sandbox *sandbox.Sandbox }
 
 var _ catalog.Loader[*sandbox.Guest] = loader{}
 
 func (l loader) Load(ctx context.Context, m *catalog.Module) (*sandbox.Guest, error) {
 	guest, err := l.sandbox.Load(ctx, sandbox.Plugin{Name: m.Name, Digest: m.Digest, Size: m.Size, Source: m.Read, Limits: m.Policy.Sandbox()})
-	if err == nil {
-		l.keep(m)
-	}
 	return guest, loadError(err)
 }
 

@@ -42,7 +42,7 @@ func loaderWithMemory(t *testing.T, bytes uint64) loader {
 			t.Error(err)
 		}
 	})
-	return loader{sandbox: s, keep: func(*catalog.Module) {}}
+	return loader{s}
 }
 
 func tckModule(t *testing.T, name string) *catalog.Module {

@@ -16,13 +16,10 @@ import (
 
 // Config configures a [Catalog].
 type Config[G Guest] struct {
-	Loader   Loader[G]
-	Runner   Runner[G]
-	Events   events.Observer
-	Replicas Replicas // nil: there is one
-	// Kept returns a module that has run as the last good one of a plugin, by its digest. A
-	// [WaitError] is tried again. nil: none is kept. It needs Replicas.
-	Kept      func(ctx context.Context, plugin, digest string) ([]byte, error)
+	Loader    Loader[G]
+	Runner    Runner[G]
+	Events    events.Observer
+	Replicas  Replicas // nil: there is one
 	Logger    hclog.Logger
 	Retry     time.Duration // between attempts to start a revision that waits; default 1 s
 	Probation time.Duration // of new code; 0: none, nothing is rolled back

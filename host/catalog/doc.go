@@ -28,7 +28,8 @@
 //	overlap.go     which of two plugins runs that write the same condition
 //	probation.go   new code on probation, and rolling it back when
 //	               host/dispatch/comparison.go finds that it fails more
-//	replicas.go    what replicas of the host tell one another about modules
+//	replicas.go    what replicas of the host record of modules for one another
+//	lastgood.go    the module that runs if the newest one cannot, and nothing runs
 //	pin.go         policies that pin a digest
 //	status.go      what people see of a plugin
 package catalog

@@ -36,7 +36,7 @@ func (s *supervisor[G]) provenFrom(m *Module) time.Time {
 	if s.c.Replicas == nil {
 		return time.Time{}
 	}
-	if told, err := s.c.Replicas.Told(m); err != nil || told.Good == "" || told.Good == m.Digest {
+	if recorded, err := s.c.Replicas.Recorded(m); err != nil || recorded.Good == "" || recorded.Good == m.Digest {
 		return time.Time{}
 	}
 	return time.Now().Add(s.c.Probation)
@@ -49,7 +49,7 @@ func (s *supervisor[G]) restore(ctx context.Context, m *Module, failed error) er
 		s.waits = time.Time{}
 		return failed
 	}
-	if s.c.Kept == nil || m.PolicyUnknown || s.displaces || ctx.Err() != nil {
+	if s.c.Replicas == nil || m.PolicyUnknown || s.displaces || ctx.Err() != nil {
 		return failed
 	}
 	wait, waits := errors.AsType[*WaitError](failed)
@@ -64,9 +64,9 @@ func (s *supervisor[G]) restore(ctx context.Context, m *Module, failed error) er
 			return failed
 		}
 	}
-	told, err := s.c.Replicas.Told(m)
-	digest := told.Good
-	if err != nil || digest == "" || digest == m.Digest || slices.Contains(told.Rejected, digest) || !m.Policy.Pins(digest) {
+	recorded, err := s.c.Replicas.Recorded(m)
+	digest := recorded.Good
+	if err != nil || digest == "" || digest == m.Digest || slices.Contains(recorded.Rejected, digest) || !m.Policy.Pins(digest) {
 		return failed
 	}
 	if s.lost == nil || s.lost.digest != digest {
@@ -89,7 +89,7 @@ func (s *supervisor[G]) restore(ctx context.Context, m *Module, failed error) er
 
 // startKept loads and starts the module with that digest, under the policy of m.
 func (s *supervisor[G]) startKept(ctx context.Context, m *Module, digest string) error {
-	bytes, err := s.c.Kept(ctx, s.name, digest)
+	bytes, err := s.c.Replicas.Kept(ctx, s.name, digest)
 	if err != nil {
 		return err
 	}

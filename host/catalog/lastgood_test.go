@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -15,8 +14,8 @@ func withKept(t *testing.T, steps func(w *world, o *others, update func(...Modul
 	t.Helper()
 	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
 		missing := &sync.Map{}
-		c.Kept = func(_ context.Context, plugin, digest string) ([]byte, error) {
-			w.count("kept " + plugin + " " + digest)
+		o.kept = func(digest string) ([]byte, error) {
+			w.count("kept p " + digest)
 			if err, is := missing.Load(digest); is {
 				return nil, err.(error)
 			}
@@ -66,7 +65,7 @@ func TestTheLastGoodModuleRunsIfTheNewestCannot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withKept(t, func(w *world, o *others, update func(...Module), catalog *testCatalog, _ *sync.Map) {
-				o.tell(Told{Running: "A/1", Rejected: []string{"A/2"}, Good: "A/1"})
+				o.record(Record{Running: "A/1", Rejected: []string{"A/2"}, Good: "A/1"})
 				update(c.file)
 				if name == "waiting" {
 					expectStatus(t, catalog, "p waiting  kind B is not served")
@@ -85,7 +84,7 @@ func TestTheLastGoodModuleRunsIfTheNewestCannot(t *testing.T) {
 				}
 				expectGood(t, catalog, "A/1")
 				failProbation(catalog, "p")
-				w.expect(t, "tell of A/3", "start p A/1", "close p A/3")
+				w.expect(t, "record A/3", "start p A/1", "close p A/3")
 			})
 		})
 	}
@@ -95,7 +94,7 @@ func TestTheLastGoodModuleRunsIfTheNewestCannot(t *testing.T) {
 // replicas were replaced within the probation of the next one.
 func TestAModuleThatNothingRanBeforeHasToProveItself(t *testing.T) {
 	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, _ *sync.Map) {
-		o.tell(Told{Running: "A/2", Good: "A/1"})
+		o.record(Record{Running: "A/2", Good: "A/1"})
 		update(module("p", "A/2"))
 		w.expect(t, "start p A/2")
 		expectGood(t, c, "")
@@ -111,7 +110,7 @@ func TestAModuleThatNothingRanBeforeHasToProveItself(t *testing.T) {
 		expectGood(t, c, "A/2")
 	})
 	withKept(t, func(_ *world, o *others, update func(...Module), c *testCatalog, _ *sync.Map) {
-		o.tell(Told{Good: "A/1"})
+		o.record(Record{Good: "A/1"})
 		update(module("p", "A/2"))
 		update(module("p", "A/3"))
 		expectGood(t, c, "")
@@ -127,20 +126,20 @@ func TestAModuleThatNothingRanBeforeHasToProveItself(t *testing.T) {
 // replicas exclude, and nothing that the newest module would do as well.
 func TestTheLastGoodModuleIsNoWayAround(t *testing.T) {
 	for name, c := range map[string]struct {
-		told Told
-		file Module
+		recorded Record
+		file     Module
 	}{
-		"it is not known":         {Told{Rejected: []string{"A/2"}}, module("p", "A/2")},
-		"it was rolled back":      {Told{Rejected: []string{"A/1", "A/2"}, Good: "A/1"}, module("p", "A/2")},
-		"the policy pins another": {Told{Rejected: []string{"A/2"}, Good: "A/1"}, pinned("A/2", "A/2")},
-		"the file is not pinned":  {Told{Good: "A/1"}, pinned("A/2", "A/3")},
-		"the policy is unknown":   {Told{Good: "A/1"}, Module{Name: "p", PolicyUnknown: true, Err: errors.New("no policy")}},
-		"the policy denies":       {Told{Good: "A/1"}, denied("A/2")},
-		"it is the newest":        {Told{Good: "B/1"}, module("p", "B/1")},
+		"it is not known":         {Record{Rejected: []string{"A/2"}}, module("p", "A/2")},
+		"it was rolled back":      {Record{Rejected: []string{"A/1", "A/2"}, Good: "A/1"}, module("p", "A/2")},
+		"the policy pins another": {Record{Rejected: []string{"A/2"}, Good: "A/1"}, pinned("A/2", "A/2")},
+		"the file is not pinned":  {Record{Good: "A/1"}, pinned("A/2", "A/3")},
+		"the policy is unknown":   {Record{Good: "A/1"}, Module{Name: "p", PolicyUnknown: true, Err: errors.New("no policy")}},
+		"the policy denies":       {Record{Good: "A/1"}, denied("A/2")},
+		"it is the newest":        {Record{Good: "B/1"}, module("p", "B/1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withKept(t, func(w *world, o *others, update func(...Module), catalog *testCatalog, _ *sync.Map) {
-				o.tell(c.told)
+				o.record(c.recorded)
 				update(c.file)
 				time.Sleep(time.Minute) // fake time
 				synctest.Wait()
@@ -167,10 +166,10 @@ func denied(digest string) Module {
 	return m
 }
 
-func TestALastGoodModuleThatIsNotKeptIsTold(t *testing.T) {
+func TestALastGoodModuleThatIsNotKeptIsReported(t *testing.T) {
 	withKept(t, func(w *world, o *others, update func(...Module), c *testCatalog, missing *sync.Map) {
 		missing.Store("A/1", &WaitError{Reason: "the API server is away"})
-		o.tell(Told{Rejected: []string{"A/2"}, Good: "A/1"})
+		o.record(Record{Rejected: []string{"A/2"}, Good: "A/1"})
 		update(module("p", "A/2"))
 		const refused = "another replica has rolled it back; it is tried when the file changes, or on SIGHUP of the replica that leads; the last good module, sha256:A/1, does not run either: "
 		expectStatus(t, c, "p failed  "+refused+"the API server is away")

@@ -141,7 +141,7 @@ func (s *supervisor[G]) rollBack(ctx context.Context, f *probationFailure, m *Mo
 		}
 	}
 	if s.c.Replicas != nil && temporary(err) && ctx.Err() == nil {
-		// What the others were told not to run does not run here meanwhile.
+		// The others do not run what was rejected, so it does not run here meanwhile.
 		s.stopRunning()
 		s.suspended, err = true, nil
 	}

@@ -81,7 +81,7 @@ func (h *randomChanges) step(ctx context.Context) {
 	case 5:
 		time.Sleep(pick(h, time.Second, testProbation)) // fake time
 	case 6:
-		h.others.tell(pick(h, Told{}, rejects("A/1"), rejects("A/2", "B/1"), Told{Running: "A/1"}, Told{Running: "A/2", Rejected: []string{"A+B/1"}}))
+		h.others.record(pick(h, Record{}, rejects("A/1"), rejects("A/2", "B/1"), Record{Running: "A/1"}, Record{Running: "A/2", Rejected: []string{"A+B/1"}}))
 	case 7:
 		h.c.Restart(name, "another replica may lead it")
 	}
@@ -93,7 +93,7 @@ func (h *randomChanges) step(ctx context.Context) {
 	if h.random.IntN(3) == 0 {
 		rest := pick(h, 3*time.Second, pinGrace+3*time.Second)
 		time.Sleep(rest)          // fake time
-		for name := range h.has { // what one has rolled back is told to all, by the fake
+		for name := range h.has { // what one has rolled back the fake records for all
 			h.c.Reconsider(name)
 		}
 		time.Sleep(3 * time.Second) // fake time
@@ -126,10 +126,10 @@ func (h *randomChanges) check(late bool) {
 			}
 		}
 	}
-	told, _ := h.others.Told(nil)
+	recorded, _ := h.others.Recorded(nil)
 	for name, m := range h.has {
 		digest, runs := h.w.runs[name]
-		if runs && slices.Contains(told.Rejected, digest) {
+		if runs && slices.Contains(recorded.Rejected, digest) {
 			h.t.Errorf("%s %s runs, and another replica has rolled it back", name, digest)
 		}
 		if runs && !m.PolicyUnknown && !m.Policy.Pins(digest) && (late || m.Digest != "A/slow") {

@@ -6,19 +6,24 @@ import (
 	"slices"
 )
 
-// Replicas is what the replicas of a host tell one another about modules: what one of them
-// has rolled back none of them runs.
+// Replicas shares what becomes of modules among the replicas of a host: what one of them has
+// rolled back none of them runs, and what has run well may run again where its file is gone.
 type Replicas interface {
-	// Told returns what the replica that leads a plugin has told of it. The error states
-	// why that is not known yet.
-	Told(m *Module) (Told, error)
-	// Reject makes known that a module is about to be rolled back. It blocks until the others
-	// can know it, and not for long.
+	// Recorded returns what the replica that leads a plugin has recorded of its modules. The error
+	// states why that is not known yet.
+	Recorded(m *Module) (Record, error)
+	// Reject records that a module is about to be rolled back. It blocks until the others
+	// can read it, and not for long.
 	Reject(m *Module, digest string)
+	// Loaded is called with each module that was loaded, which [Replicas.Kept] may have to return.
+	Loaded(m *Module)
+	// Kept returns a module that has run as the last good one of a plugin, by its digest. A
+	// [WaitError] is tried again.
+	Kept(ctx context.Context, plugin, digest string) ([]byte, error)
 }
 
-// Told is what the replica that leads a plugin tells the others of it, in digests of modules.
-type Told struct {
+// Record is what the replica that leads a plugin records of its modules for the others: digests.
+type Record struct {
 	// Running is "" for none. A replica that leads the plugin reads here the module that
 	// it may try again.
 	Running  string   `json:"running,omitempty"`
@@ -46,23 +51,23 @@ func (s *supervisor[G]) adoptRejections(ctx context.Context, m *Module) error {
 	if s.c.Replicas == nil {
 		return nil
 	}
-	told, err := s.c.Replicas.Told(m)
+	recorded, err := s.c.Replicas.Recorded(m)
 	switch {
 	case err != nil && s.current == nil:
 		return &WaitError{Reason: err.Error()}
 	case err != nil:
 		return nil //nolint:nilerr // what runs may go on until it is known
 	}
-	if s.current != nil && slices.Contains(told.Rejected, s.current.Digest) {
+	if s.current != nil && slices.Contains(recorded.Rejected, s.current.Digest) {
 		s.abandon(ctx, m)
 	}
 	switch {
 	case m.Err != nil: // ensure reports it
-	case slices.Contains(told.Rejected, m.Digest):
+	case slices.Contains(recorded.Rejected, m.Digest):
 		if s.rejected == nil {
 			s.rejected = &rejection{digest: m.Digest, reason: byOther}
 		}
-	case s.rejected != nil && told.Running == m.Digest: // it was tried again
+	case s.rejected != nil && recorded.Running == m.Digest: // it was tried again
 		s.rejected = nil
 	}
 	return nil //nolint:nilerr // m.Err is for ensure to report

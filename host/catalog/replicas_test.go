@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -10,32 +11,46 @@ import (
 	"time"
 )
 
-// others is the [Replicas] of a test: what the leader has told, of every plugin.
+// others is the [Replicas] of a test: what the leader has recorded, of every plugin.
 type others struct {
-	mu   sync.Mutex
-	told Told
-	err  error
-	w    *world // records what is told; nil: nothing does
+	mu       sync.Mutex
+	recorded Record
+	err      error
+	w        *world                              // notes what is recorded; nil: nothing does
+	kept     func(digest string) ([]byte, error) // nil: nothing is kept
 }
 
-func (o *others) Told(*Module) (Told, error) {
+func (o *others) Recorded(*Module) (Record, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Told{o.told.Running, slices.Clone(o.told.Rejected), o.told.Good}, o.err
+	return Record{o.recorded.Running, slices.Clone(o.recorded.Rejected), o.recorded.Good}, o.err
 }
 
 func (o *others) Reject(_ *Module, digest string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told.Rejected = append(o.told.Rejected, digest)
+	o.recorded.Rejected = append(o.recorded.Rejected, digest)
 	if o.w != nil {
-		o.w.note("tell of %s", digest)
+		o.w.note("record %s", digest)
 	}
 }
 
-// set changes what is told, and wakes the plugin p.
-func (o *others) set(c *testCatalog, told Told, err error) {
-	o.tell(told)
+func (o *others) Loaded(m *Module) {
+	if o.w != nil {
+		o.w.count("loaded " + m.Name + " " + m.Digest)
+	}
+}
+
+func (o *others) Kept(_ context.Context, _, digest string) ([]byte, error) {
+	if o.kept == nil {
+		return nil, errors.New("nothing is kept")
+	}
+	return o.kept(digest)
+}
+
+// set changes what is recorded, and wakes the plugin p.
+func (o *others) set(c *testCatalog, recorded Record, err error) {
+	o.record(recorded)
 	o.mu.Lock()
 	o.err = err
 	o.mu.Unlock()
@@ -43,13 +58,13 @@ func (o *others) set(c *testCatalog, told Told, err error) {
 	synctest.Wait()
 }
 
-func (o *others) tell(told Told) {
+func (o *others) record(r Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told = told
+	o.recorded = r
 }
 
-func rejects(digests ...string) Told { return Told{Rejected: digests} }
+func rejects(digests ...string) Record { return Record{Rejected: digests} }
 
 func withOthers(t *testing.T, steps func(w *world, o *others, update func(...Module), c *testCatalog)) {
 	t.Helper()
@@ -71,7 +86,7 @@ func TestAStandbyRollsBackWhatTheLeaderHasRolledBack(t *testing.T) {
 		c.RetryRefused() // of a standby
 		synctest.Wait()
 		w.expect(t)
-		o.set(c, Told{Running: "A/2"}, nil) // the leader has tried it again
+		o.set(c, Record{Running: "A/2"}, nil) // the leader has tried it again
 		w.expect(t, "start p A/2")
 	})
 }
@@ -84,13 +99,13 @@ func TestAReplicaThatStartsDoesNotRunWhatWasRolledBack(t *testing.T) {
 		o.set(c, rejects("A/1", "A/2"), nil)
 		const refused = "p failed  another replica has rolled it back; it is tried when the file changes, or on SIGHUP of the replica that leads"
 		expectStatus(t, c, refused)
-		o.set(c, Told{}, nil) // somebody has deleted the Lease
+		o.set(c, Record{}, nil) // somebody has deleted the Lease
 		expectStatus(t, c, refused)
 		w.expect(t)
 		update(module("p", "A/3"))
 		w.expect(t, "start p A/3")
 		update(module("p", "A/2"))
-		w.expect(t, "start p A/2") // by what is told now
+		w.expect(t, "start p A/2") // by what is recorded now
 	})
 }
 
@@ -118,13 +133,13 @@ func TestWhatRunsInPlaceOfAnUnusableFileIsRolledBackToo(t *testing.T) {
 	}
 }
 
-func TestARejectionThatCouldNotBeToldIsKept(t *testing.T) {
+func TestARejectionThatCouldNotBeRecordedIsKept(t *testing.T) {
 	withOthers(t, func(w *world, o *others, update func(...Module), c *testCatalog) {
 		update(module("p", "A/1"))
 		update(module("p", "A/2"))
 		failProbation(c, "p")
-		w.expect(t, "start p A/1", "start p A/2", "tell of A/2", "start p A/1", "close p A/2")
-		o.set(c, Told{}, nil)
+		w.expect(t, "start p A/1", "start p A/2", "record A/2", "start p A/1", "close p A/2")
+		o.set(c, Record{}, nil)
 		w.expect(t)
 		expectStatus(t, c, "p degraded A/1 "+rolledBack)
 	})
@@ -196,7 +211,7 @@ func TestARestartThatWaitsIsTriedAgain(t *testing.T) {
 var rejections = map[string]func(o *others, c *testCatalog){
 	"the leader":    func(_ *others, c *testCatalog) { failProbation(c, "p") },
 	"a standby":     func(o *others, c *testCatalog) { o.set(c, rejects("B/2"), nil) },
-	"both together": func(o *others, c *testCatalog) { o.tell(rejects("B/2")); failProbation(c, "p") },
+	"both together": func(o *others, c *testCatalog) { o.record(rejects("B/2")); failProbation(c, "p") },
 }
 
 func TestAFallbackThatDisplacesAPluginStarts(t *testing.T) {
@@ -274,6 +289,19 @@ func TestAFallbackThatWaitsDoesNotKeepOtherCodeFromDisplacingAPlugin(t *testing.
 		synctest.Wait()
 		if s := c.Statuses()[0]; s.State != Running || s.Digest != "A/3" {
 			t.Errorf("status: %+v", s)
+		}
+	})
+}
+
+// What a replica has loaded it may have to return as the last good module.
+func TestReplicasGetWhatWasLoaded(t *testing.T) {
+	withOthers(t, func(w *world, _ *others, update func(...Module), _ *testCatalog) {
+		update(module("p", "broken"))
+		update(module("p", "A/1"))
+		for digest, want := range map[string]int{"broken": 0, "A/1": 1} {
+			if n := w.counters["loaded p "+digest]; n != want {
+				t.Errorf("%s: %d times, want %d", digest, n, want)
+			}
 		}
 	})
 }

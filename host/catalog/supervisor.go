@@ -255,7 +255,11 @@ func (s *supervisor[G]) loadGuest(ctx context.Context, m *Module) (G, error) {
 			return s.c.Loader.WithPolicy(ctx, r.Guest, m)
 		}
 	}
-	return s.c.Loader.Load(ctx, m)
+	guest, err := s.c.Loader.Load(ctx, m)
+	if err == nil && s.c.Replicas != nil {
+		s.c.Replicas.Loaded(m)
+	}
+	return guest, err
 }
 
 // replace starts a revision in place of the running one. Its probation begins

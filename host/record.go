@@ -13,62 +13,61 @@ import (
 	"github.com/thole-dev/thole/host/internal/explain"
 )
 
-// What the leader of a plugin tells the other replicas of its modules, in an annotation of the
-// Lease.
+// This file reads and writes what the leader of a plugin records of its modules for the other replicas: an
+// annotation of the Lease.
 
-// annotationPrefix precedes the name of a plugin in the annotation of its Lease that has what
-// its leader tells of it.
+// annotationPrefix precedes the name of a plugin in the annotation of its Lease that has the record.
 const annotationPrefix = "plugins.thole.dev/"
 
 // maxRejected bounds how many modules of a plugin are remembered that were rolled back: a
 // replica runs none of them although its files are some changes behind.
 const maxRejected = 4
 
-// toldOf returns what the leader of a plugin has told of it. Nothing yet by a Lease that the plugin
-// has not had before: what was rolled back was told by another one, and which module is good may be
-// told there later.
-func (r *replicas) toldOf(lease *election.Lease, plugin string) (t catalog.Told) {
+// recordOf returns what the leader of a plugin has recorded. A Lease that the plugin has not had before has no
+// record yet: what was rolled back is recorded in another Lease, and which module is good may be recorded there
+// later.
+func (r *replicas) recordOf(lease *election.Lease, plugin string) (of catalog.Record) {
 	key := annotationPrefix + plugin
-	text, told := lease.Annotations()[key]
-	if told {
-		_ = json.Unmarshal([]byte(text), &t) // others may write there what they like
+	text, recorded := lease.Annotations()[key]
+	if recorded {
+		_ = json.Unmarshal([]byte(text), &of) // others may write there what they like
 	}
-	if t.Good != "" {
-		return t
+	if of.Good != "" {
+		return of
 	}
 	for _, text := range r.election.Annotation(key) {
-		var other catalog.Told
+		var other catalog.Record
 		_ = json.Unmarshal([]byte(text), &other)
-		if t.Good = cmp.Or(t.Good, other.Good); told {
+		if of.Good = cmp.Or(of.Good, other.Good); recorded {
 			continue
 		}
 		for _, digest := range other.Rejected {
-			t.Rejected = withRejected(t.Rejected, digest)
+			of.Rejected = withRejected(of.Rejected, digest)
 		}
 	}
-	return t
+	return of
 }
 
 // annotationOf returns the annotation.
-func annotationOf(t catalog.Told) *string {
-	text, _ := json.Marshal(t) // cannot fail
+func annotationOf(r catalog.Record) *string {
+	text, _ := json.Marshal(r) // cannot fail
 	return new(string(text))
 }
 
-// Told implements [catalog.Replicas].
-func (r *replicas) Told(m *catalog.Module) (catalog.Told, error) {
+// Recorded implements [catalog.Replicas].
+func (r *replicas) Recorded(m *catalog.Module) (catalog.Record, error) {
 	p, err := r.ofModule(m)
 	if err == nil {
 		err = r.election.Err()
 	}
 	if err != nil {
-		return catalog.Told{}, err
+		return catalog.Record{}, err
 	}
-	told := r.toldOf(p.Lease, m.Name)
+	of := r.recordOf(p.Lease, m.Name)
 	if p.Lease.Leads() {
-		told = r.ofLeader(m, told)
+		of = r.ofLeader(m, of)
 	}
-	return told, nil
+	return of, nil
 }
 
 // ofModule returns who leads a plugin: without a policy by the Lease that it had before.
@@ -79,9 +78,9 @@ func (r *replicas) ofModule(m *catalog.Module) (*election.Plugin, error) {
 	return r.of(m.Name, m.Policy.OwnLease)
 }
 
-// ofLeader returns what holds of what was told for the replica that leads. An administrator
+// ofLeader returns what of a record holds for the replica that leads. An administrator
 // who pins a module, or changes the file to another one and back, wants it to run.
-func (r *replicas) ofLeader(m *catalog.Module, before catalog.Told) (now catalog.Told) {
+func (r *replicas) ofLeader(m *catalog.Module, before catalog.Record) (now catalog.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m.Err == nil {
@@ -112,19 +111,19 @@ func (r *replicas) letRetry(plugin, digest string) {
 
 // Reject implements [catalog.Replicas].
 func (r *replicas) Reject(m *catalog.Module, digest string) {
-	r.telling.Lock()
-	defer r.telling.Unlock()
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	p, err := r.ofModule(m)
 	if err == nil {
 		r.mu.Lock()
 		r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
 		r.mu.Unlock()
-		told := r.toldOf(p.Lease, m.Name)
-		if slices.Contains(told.Rejected, digest) {
+		of := r.recordOf(p.Lease, m.Name)
+		if slices.Contains(of.Rejected, digest) {
 			return
 		}
-		told.Rejected = withRejected(told.Rejected, digest)
-		err = p.Lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(told)})
+		of.Rejected = withRejected(of.Rejected, digest)
+		err = p.Lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(of)})
 	}
 	if err != nil {
 		r.logger.Error("other replicas do not know that a module was rolled back, and may run it if they take over", "plugin", m.Name, "digest", digest, "error", err)
@@ -151,17 +150,17 @@ func (r *replicas) retry() {
 		}
 		for _, plugin := range r.election.PluginsOf(lease) {
 			r.mu.Lock()
-			r.retried[plugin.Name] = r.toldOf(lease, plugin.Name).Rejected
+			r.retried[plugin.Name] = r.recordOf(lease, plugin.Name).Rejected
 			r.mu.Unlock()
 		}
 	}
 }
 
-// tellEvery is how often the annotations are brought up to date.
-const tellEvery = time.Second
+// recordEvery is how often the annotations are brought up to date.
+const recordEvery = time.Second
 
-// tell writes what has changed of the plugins that this replica leads.
-func (r *replicas) tell(ctx context.Context) {
+// record writes what has changed of the plugins that this replica leads.
+func (r *replicas) record(ctx context.Context) {
 	if !r.catalog().Updated() {
 		return
 	}
@@ -181,26 +180,26 @@ func (r *replicas) tell(ctx context.Context) {
 		if !lease.Leads() {
 			continue
 		}
-		r.toldOrNot(ctx, lease, r.tellBy(ctx, lease, statuses))
+		r.logUnrecorded(ctx, lease, r.recordBy(ctx, lease, statuses))
 	}
 }
 
-// toldOrNot logs an error that is another one than the last.
-func (r *replicas) toldOrNot(ctx context.Context, lease *election.Lease, err error) {
+// logUnrecorded logs an error that is another one than the last.
+func (r *replicas) logUnrecorded(ctx context.Context, lease *election.Lease, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	if err != nil && text != r.untold[lease] && ctx.Err() == nil {
-		r.logger.Warn("cannot tell other replicas what runs", "lease", lease.Name, "error", explain.Forbidden(err))
+	if err != nil && text != r.unrecorded[lease] && ctx.Err() == nil {
+		r.logger.Warn("cannot record for other replicas what runs", "lease", lease.Name, "error", explain.Forbidden(err))
 	}
-	r.untold[lease] = text
+	r.unrecorded[lease] = text
 }
 
-// tellBy tells what has changed of the plugins of one Lease.
-func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses map[string]catalog.Status) error {
-	r.telling.Lock()
-	defer r.telling.Unlock()
+// recordBy writes what has changed of the plugins of one Lease.
+func (r *replicas) recordBy(ctx context.Context, lease *election.Lease, statuses map[string]catalog.Status) error {
+	r.recording.Lock()
+	defer r.recording.Unlock()
 	changes := map[string]*string{}
 	for key := range lease.Annotations() {
 		if plugin, ours := strings.CutPrefix(key, annotationPrefix); ours && r.hasGone(plugin, lease) {
@@ -212,7 +211,7 @@ func (r *replicas) tellBy(ctx context.Context, lease *election.Lease, statuses m
 		if !known {
 			continue
 		}
-		before := r.toldOf(lease, plugin.Name)
+		before := r.recordOf(lease, plugin.Name)
 		now := r.after(before, s)
 		if s.Good != "" && r.kept.share(ctx, plugin.Name, s.Good, before.Good) { // before it is recorded
 			now.Good = s.Good
@@ -248,9 +247,9 @@ func (r *replicas) hasGone(plugin string, lease *election.Lease) bool {
 // goneAfter is longer than the directories of replicas differ if they are of one ConfigMap.
 const goneAfter = 10 * time.Minute
 
-// after returns what is to be told of a plugin. That a module was rolled back stays until
+// after returns what is to be recorded of a plugin. That a module was rolled back stays until
 // it runs since it was to be tried again.
-func (r *replicas) after(before catalog.Told, s catalog.Status) (now catalog.Told) {
+func (r *replicas) after(before catalog.Record, s catalog.Status) (now catalog.Record) {
 	r.mu.Lock()
 	retried := slices.Contains(r.retried[s.Name], s.Digest)
 	r.mu.Unlock()
