@@ -96,8 +96,7 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 	const sink = "http://127.0.0.1:1/events"
 	r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
 		c.Allow = config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}.WithAllSections()
-		c.Values = sections(t, "webhooks: {listen: '127.0.0.1:0', url: 'https://127.0.0.1:1', secret: {namespace: default}}")
-		c.LeaderElection = config.LeaderElection{LeaderElect: true, ResourceNamespace: "default", Shards: 1}
+		c.Values = sections(t, "webhooks: {listen: '127.0.0.1:0', url: 'https://127.0.0.1:1', secret: {namespace: default}}\nleaderElection: {leaderElect: true, resourceNamespace: default, shards: 1}")
 	})
 	writeText(t, filepath.Join(r.dir, "gate-a.yaml"), "apiVersion: thole.dev/v1alpha1\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\nwebhooks: {}\n")
 	r.install("gate-a", wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/gate"))

@@ -23,9 +23,17 @@ func (d directory) Policy(plugin string) (policy config.Policy, known bool) {
 	return d.h.policies.of(plugin)
 }
 
-func (d directory) Leads(plugin string) bool { return d.h.replicas.leadsPlugin(plugin) }
+func (d directory) Leads(plugin string) bool {
+	if d.h.leaders == nil {
+		return true
+	}
+	lead := d.h.leaders.Lead(plugin)
+	return lead != nil && lead.Leads()
+}
 
-func (d directory) OthersLead(plugin string) bool { return d.h.replicas.othersLead(plugin) }
+func (d directory) OthersLead(plugin string) bool {
+	return d.h.leaders != nil && d.h.leaders.OthersLead(plugin)
+}
 
 // policies has the policy of each plugin whose file could be read last.
 type policies struct {

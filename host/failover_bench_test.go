@@ -21,6 +21,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/with/standard"
 )
 
 // BenchmarkFailOver measures how soon a replica reconciles that takes over from a leader that
@@ -169,10 +170,9 @@ func (f *electedFleet) start(b *testing.B) *timedReplica {
 	b.Helper()
 	r := &timedReplica{b: b, reconciled: map[string]bool{}, written: map[string]time.Time{}, stopped: func() {}}
 	c := config.Config{Plugins: f.plugins, Listen: "127.0.0.1:0", HostIdentity: true, CacheDir: f.cache}
-	fastElection(&c)
-	c.LeaderElection.LeaseDuration.Duration, c.LeaderElection.RenewDeadline.Duration = 3*time.Second, 2*time.Second
+	c.Values = sections(b, "leaderElection: {leaderElect: true, resourceNamespace: default, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}")
 	r.host, r.end = run(b, c, Environment{
-		Cluster: f.cluster, Logger: hclog.New(&hclog.LoggerOptions{Output: r, JSONFormat: true}), Events: r, Version: "test",
+		Cluster: f.cluster, Logger: hclog.New(&hclog.LoggerOptions{Output: r, JSONFormat: true}), Events: r, Version: "test", Capabilities: standard.Capabilities(),
 	})
 	return r
 }

@@ -18,16 +18,20 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
 // fastElection makes a replica take over within 10 s, and at once from one that stops. A leader that has to wait
 // for some seconds goes on to lead.
-func fastElection(c *config.Config) {
-	c.LeaderElection = config.LeaderElection{
-		LeaderElect: true, ResourceNamespace: "default", LeaseDuration: config.Duration{Duration: 10 * time.Second},
-		RenewDeadline: config.Duration{Duration: 8 * time.Second}, RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},
-	}
+const fastElection = "leaderElect: true, resourceNamespace: default, leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 300ms"
+
+// startReplica starts a host that shares its plugins, with further fields of how it does.
+func startReplica(t *testing.T, cluster *rest.Config, further string) *runningHost {
+	t.Helper()
+	return startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
+		c.Values = sections(t, "leaderElection: {"+fastElection+", "+further+"}")
+	})
 }
 
 // state returns the status of the plugin podmanager.
@@ -58,7 +62,7 @@ func podManagerCluster(tb testing.TB) (cluster *rest.Config, wasm []byte, object
 func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
 	cluster, wasm, samples := podManagerCluster(t)
 	replica := func() *runningHost {
-		r := start(t, cluster, fastElection)
+		r := startReplica(t, cluster, "")
 		r.install("podmanager", wasm)
 		return r
 	}
@@ -68,7 +72,7 @@ func TestAStandbyTakesOverAtOnceFromALeaderThatStops(t *testing.T) {
 	for i := range 3 {
 		standby := replica()
 		standby.awaitState(catalog.Standby)
-		if s := standby.status(); s.Leader == "" || s.Leader != leader.status().Leader || s.OtherModule != "" {
+		if s := standby.status(); s.Leader == "" || s.Leader != leader.status().Leader || s.Problems != nil {
 			t.Errorf("the standby shows %+v", s)
 		}
 		image := fmt.Sprintf("nginx:%d", i)
@@ -116,14 +120,14 @@ func (r *runningHost) depth() (n float64) {
 // all objects are due when it leads.
 func TestTheQueueOfAStandbyStaysEmpty(t *testing.T) {
 	cluster, wasm, samples := podManagerCluster(t)
-	leader := start(t, cluster, fastElection)
+	leader := startReplica(t, cluster, "")
 	leader.install("podmanager", wasm)
 	leader.awaitState(catalog.Running)
 	apply(t, samples, "../plugins/podmanager/sample.yaml")
-	standby := start(t, cluster, fastElection)
+	standby := startReplica(t, cluster, "")
 	standby.install("podmanager", wasm)
 	standby.awaitState(catalog.Standby)
-	await.Until(t, "the standby could take the Lease", func() bool { return standby.host.replicas.ready("podmanager") })
+	awaitRecord(t, cluster, "that the standby runs the same", func(of catalog.Record) bool { return of.Running == standby.status().Digest })
 	sample, err := samples.Get(t.Context(), "sample", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -177,12 +181,12 @@ func TestReplicasShareThePlugins(t *testing.T) {
 	policies := map[string]string{"podmanager": "apiVersion: thole.dev/v1alpha1\n", "ttl": string(ttl)}
 	plugins := map[string][]byte{"podmanager": podmanager, "ttl": wasmbuild.Build(t, wasmbuild.TinyGo, "plugins/ttl")}
 	replica := func() *runningHost {
-		r := start(t, cluster, func(c *config.Config) {
-			fastElection(c)
+		r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
+			c.Values = sections(t, "leaderElection: {"+fastElection+"}")
 			c.Allow = config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}
 		})
 		for name, wasm := range plugins {
-			writeText(t, filepath.Join(r.dir, name+".yaml"), policies[name]+"\nownLease: true\n")
+			writeText(t, filepath.Join(r.dir, name+".yaml"), policies[name]+"\nleaderElection: {ownLease: true}\n")
 			r.install(name, wasm)
 		}
 		return r

@@ -61,8 +61,8 @@ type Host struct {
 	metrics *telemetry.Metrics
 	events  events.Observer
 	sender  *kubeevents.Sender // of the Events of plugins
-	// replicas is nil if there is one.
-	replicas        *replicas
+	// leaders is nil if there is one replica.
+	leaders         runner.Leaders
 	handlers, views map[string]http.Handler           // of capabilities
 	runs            []func(ctx context.Context) error // of capabilities
 	// secure is nil if the server serves everything to everybody.
@@ -104,20 +104,24 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err != nil {
 		return nil, err
 	}
+	maxModule := int64(c.Limits.ModuleMiB) << 20
 	observers := events.Observers(env.Events, h.metrics.CountEvents())
 	h.events = observers
 	h.capabilities = env.Capabilities.New(runner.Environment{
 		Cluster: cluster, Client: unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod,
-		DryRun: c.DryRun, Directory: directory{h}, Handlers: func() map[string]http.Handler { return h.handlers },
+		DryRun: c.DryRun, CacheDir: c.CacheDir, MaxModule: maxModule, Directory: directory{h}, Reconsider: h.reconsider, Restart: h.restart, Handlers: func() map[string]http.Handler { return h.handlers },
 		Awaits: h.awaits, Plugins: h.Plugins, LastRuns: h.lastRuns,
 	}, c.Values)
+	if h.leaders, err = leadersOf(h.capabilities); err != nil {
+		return nil, err
+	}
 	h.handlers, h.views = handlersOf(h.capabilities)
 	for _, capability := range h.capabilities {
 		if capability.Observe != nil {
 			observers.Add(events.Func(capability.Observe))
 		}
 	}
-	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, MaxFile: int64(c.Limits.ModuleMiB) << 20, Logger: h.logger.Named("source")}); err != nil {
+	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, MaxFile: maxModule, Logger: h.logger.Named("source")}); err != nil {
 		return nil, err
 	}
 	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{
@@ -141,31 +145,24 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}); err != nil {
 		return nil, err
 	}
-	if h.replicas, err = newReplicas(c, cluster, env.Pod, h.logger.Named("election")); err != nil {
-		return nil, err
-	}
 	h.runner = runner.New(runner.Config{
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
 		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), LeadOf: h.replicas.of, ReviewEvery: env.RightsFor,
+		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), Leaders: h.leaders, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, Sections: c.Sections, AllowRequested: env.AllowRequested,
 		Capabilities: h.capabilities,
 	})
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
 		Loader:    loader{h.sandbox},
 		Runner:    h.runner,
+		Replicas:  h.leaders,
 		Events:    h.events,
 		Logger:    h.logger.Named("catalog"),
 		Probation: c.Probation.Duration,
 	})
-	if h.replicas != nil {
-		h.replicas.catalog = func() *catalog.Catalog[*sandbox.Guest] { return h.catalog }
-		h.catalog.Replicas = h.replicas
-	}
 	h.metrics.Registry.MustRegister(stageCollector{
 		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
-		leases: h.replicas.leads,
 	})
 	// A host that is stopped while it starts ends like a running one, in Run.
 	if err = h.startCapabilities(ctx); err != nil {
@@ -199,7 +196,9 @@ func (h *Host) Views() []string { return slices.Sorted(maps.Keys(h.views)) }
 // RetryRefused tries every plugin again that was refused or rolled back.
 func (h *Host) RetryRefused() {
 	h.logger.Info("trying again what was refused or rolled back")
-	h.replicas.retry()
+	if h.leaders != nil {
+		h.leaders.RetryRefused()
+	}
 	h.catalog.RetryRefused()
 }
 
@@ -208,13 +207,6 @@ func (h *Host) RetryRefused() {
 func (h *Host) Run(ctx context.Context) error {
 	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
 	defer h.close(context.WithoutCancel(ctx))
-	// The Leases are given up when nothing writes any more.
-	elect, giveUp := context.WithCancel(telemetry.WithLogger(context.WithoutCancel(ctx), h.logger.Named("client-go")))
-	var electing sync.WaitGroup
-	electing.Go(func() { h.replicas.run(elect) })
-	defer electing.Wait()
-	defer giveUp()
-	defer context.AfterFunc(ctx, h.replicas.retire)()
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
 	if len(h.runs) > 0 {
 		ctx = h.runCapabilities(ctx, stages)
@@ -275,7 +267,6 @@ func (h *Host) close(ctx context.Context) {
 			c.Stop()
 		}
 	}
-	h.replicas.close()
 	if h.cache != nil {
 		h.cache.Stop()
 	}

@@ -161,8 +161,7 @@ func TestEventsFromOutsideReachTheRunsOfTheirObjects(t *testing.T) {
 	replica := func() (r *runningHost, secure string) {
 		address := freeAddress(t)
 		r = startWith(t, asHost, standard.Capabilities(), func(cfg *config.Config) {
-			fastElection(cfg)
-			cfg.Values = sections(t, "webhooks: {listen: '"+address+"', url: 'https://127.0.0.1', secret: {namespace: default}}")
+			cfg.Values = sections(t, "webhooks: {listen: '"+address+"', url: 'https://127.0.0.1', secret: {namespace: default}}\nleaderElection: {"+fastElection+"}")
 		})
 		if status, _ := c.send("http://"+r.host.Address()+"/events", "subject", "default/one", "null"); status != http.StatusNotFound && status != http.StatusServiceUnavailable {
 			t.Errorf("a host without plugins answers %d", status)

@@ -3,6 +3,8 @@ package host
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
@@ -24,6 +25,33 @@ import (
 type cuttable struct {
 	*runningHost
 	cut func()
+
+	records  sync.RWMutex // held while one is sent
+	isSilent bool         // guarded by records
+}
+
+// silence keeps the replica from recording anything until release is called.
+func (r *cuttable) silence() (release func()) {
+	set := func(silent bool) {
+		r.records.Lock()
+		defer r.records.Unlock()
+		r.isSilent = silent
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// record sends a request, which is one that records something if it is the PATCH of a Lease.
+func (r *cuttable) record(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if request.Method != http.MethodPatch || !strings.Contains(request.URL.Path, "/leases/") {
+		return next.RoundTrip(request)
+	}
+	r.records.RLock()
+	defer r.records.RUnlock()
+	if r.isSilent {
+		return nil, errors.New("the replica is silent")
+	}
+	return next.RoundTrip(request)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -33,7 +61,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func startCuttable(t *testing.T, cluster *rest.Config) *cuttable {
 	t.Helper()
 	cut, healed := make(chan struct{}), make(chan struct{})
-	own := rest.CopyConfig(cluster)
+	own, r := rest.CopyConfig(cluster), &cuttable{}
 	own.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			select {
@@ -45,10 +73,10 @@ func startCuttable(t *testing.T, cluster *rest.Config) *cuttable {
 				}
 			default:
 			}
-			return next.RoundTrip(request)
+			return r.record(request, next)
 		})
 	})
-	r := &cuttable{start(t, own, fastElection), sync.OnceFunc(func() { close(cut) })}
+	r.runningHost, r.cut = startReplica(t, own, ""), sync.OnceFunc(func() { close(cut) })
 	t.Cleanup(func() { close(healed) })
 	return r
 }
@@ -83,30 +111,55 @@ func (r *runningHost) rollBack() {
 	r.awaitState(catalog.Degraded)
 }
 
-// awaitRecorded waits until the other replicas can know that a module was rolled back.
-func (r *runningHost) awaitRecorded(digest string) {
-	r.t.Helper()
-	lease := r.host.replicas.election.Plugin("podmanager").Lease
-	await.Until(r.t, "it has recorded what it has rolled back", func() bool {
-		return slices.Contains(r.host.replicas.recordOf(lease, "podmanager").Rejected, digest)
-	})
+const recordAnnotation = "plugins.thole.dev/podmanager"
+
+// records returns what leaders have recorded of the plugin, by the names of the Leases.
+func records(t *testing.T, cluster *rest.Config) map[string]catalog.Record {
+	t.Helper()
+	leases, err := kubernetes.NewForConfigOrDie(cluster).CoordinationV1().Leases("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]catalog.Record{}
+	for _, lease := range leases.Items {
+		if text, recorded := lease.Annotations[recordAnnotation]; recorded {
+			var of catalog.Record
+			if err := json.Unmarshal([]byte(text), &of); err != nil {
+				t.Fatal(err)
+			}
+			all[lease.Name] = of
+		}
+	}
+	return all
 }
 
-// keepSilent keeps a replica from recording anything until release is called.
-func (r *runningHost) keepSilent() (release func()) {
-	r.host.replicas.recording.Lock()
-	return sync.OnceFunc(r.host.replicas.recording.Unlock)
+// awaitRecord waits until a leader has recorded something, and returns the Lease.
+func awaitRecord(t *testing.T, cluster *rest.Config, what string, is func(catalog.Record) bool) (lease string) {
+	t.Helper()
+	await.Until(t, "a leader has recorded "+what, func() bool {
+		for name, of := range records(t, cluster) {
+			if is(of) {
+				lease = name
+				return true
+			}
+		}
+		return false
+	})
+	return lease
+}
+
+// awaitRejected waits until the other replicas can read that a module was rolled back, and returns the Lease.
+func awaitRejected(t *testing.T, cluster *rest.Config, digest string) (lease string) {
+	t.Helper()
+	return awaitRecord(t, cluster, "what it has rolled back", func(of catalog.Record) bool { return slices.Contains(of.Rejected, digest) })
 }
 
 // leads reports whether the replica leads the plugin.
-func (r *runningHost) leads() bool {
-	p := r.host.replicas.election.Plugin("podmanager")
-	return p != nil && p.Leads()
-}
+func (r *runningHost) leads() bool { return directory{r.host}.Leads("podmanager") }
 
 func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 	cluster, leader, good, bad, badDigest := rejectedCluster(t)
-	standby := start(t, cluster, fastElection)
+	standby := startReplica(t, cluster, "")
 	standby.install("podmanager", good)
 	standby.awaitState(catalog.Standby)
 	goodDigest := standby.status().Digest
@@ -115,7 +168,7 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 		r.awaitDigest(badDigest)
 	}
 	leader.rollBack()
-	leader.awaitRecorded(badDigest)
+	awaitRejected(t, cluster, badDigest)
 	leader.cut()
 	standby.awaitDigest(goodDigest)
 	await.Until(t, "the standby takes over", standby.leads)
@@ -126,46 +179,38 @@ func TestAStandbyThatTakesOverRunsWhatTheLeaderHasRolledBackTo(t *testing.T) {
 	// The administrator tries it again.
 	standby.host.RetryRefused()
 	standby.awaitDigest(badDigest)
-	if standby.host.replicas.isRejected("podmanager", badDigest) {
+	awaitRecord(t, cluster, "that others may run it too", func(of catalog.Record) bool {
+		return of.Running == badDigest && len(of.Rejected) == 0
+	})
+	if !standby.leads() {
 		t.Error("what the administrator tries again is not led")
 	}
-	lease := standby.host.replicas.election.Plugin("podmanager").Lease
-	await.Until(t, "others may run it too", func() bool {
-		recorded := standby.host.replicas.recordOf(lease, "podmanager")
-		return recorded.Running == badDigest && len(recorded.Rejected) == 0
-	})
 }
 
 func TestAReplicaThatStartedAfterTheRollbackDoesNotRunTheRevision(t *testing.T) {
-	t.Run("by the same Lease", func(t *testing.T) { startAfterRollback(t, fastElection, true) })
-	t.Run("by another Lease", func(t *testing.T) {
-		startAfterRollback(t, func(c *config.Config) { fastElection(c); c.LeaderElection.Shards = 9 }, false)
-	})
+	t.Run("by the same Lease", func(t *testing.T) { startAfterRollback(t, "", true) })
+	t.Run("by another Lease", func(t *testing.T) { startAfterRollback(t, otherShards, false) })
 }
 
 // The leader has not recorded yet which module is good: it looks once in a second.
 func TestAReplicaThatStartedAfterTheRollbackRunsTheGoodModuleOnceThatIsRecorded(t *testing.T) {
-	for name, shards := range map[string]int{"by the same Lease": 4, "by another Lease": 9} {
+	for name, shards := range map[string]string{"by the same Lease": "", "by another Lease": otherShards} {
 		t.Run(name, func(t *testing.T) {
 			cluster, leader, _, bad, badDigest := rejectedCluster(t)
 			leader.install("podmanager", bad)
 			leader.awaitDigest(badDigest)
 			leader.rollBack()
-			leader.awaitRecorded(badDigest)
+			lease := awaitRejected(t, cluster, badDigest)
 			goodDigest := leader.status().Digest
-			release := leader.keepSilent()
+			release := leader.silence()
 			defer release()
-			unrecorded := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationPrefix+"podmanager", *annotationOf(catalog.Record{Rejected: []string{badDigest}}))
-			election := leader.host.replicas.election
-			_, err := kubernetes.NewForConfigOrDie(cluster).CoordinationV1().Leases(election.Namespace).
-				Patch(t.Context(), election.Plugin("podmanager").Lease.Name, types.MergePatchType, unrecorded, metav1.PatchOptions{})
+			noGood := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, recordAnnotation, fmt.Sprintf(`{"rejected":[%q]}`, badDigest))
+			_, err := kubernetes.NewForConfigOrDie(cluster).CoordinationV1().Leases("default").
+				Patch(t.Context(), lease, types.MergePatchType, noGood, metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			late := start(t, cluster, func(c *config.Config) {
-				fastElection(c)
-				c.LeaderElection.Shards = shards
-			})
+			late := startReplica(t, cluster, shards)
 			late.install("podmanager", bad)
 			await.Until(t, "it refuses the module", func() bool { return strings.Contains(late.status().LastError, byOtherText) })
 			if s := late.status(); s.Digest != "" {
@@ -177,32 +222,36 @@ func TestAReplicaThatStartedAfterTheRollbackRunsTheGoodModuleOnceThatIsRecorded(
 	}
 }
 
-func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool) {
+// otherShards gives the plugin another Lease.
+const otherShards = "shards: 9"
+
+func startAfterRollback(t *testing.T, shards string, sameLease bool) {
 	t.Helper()
 	cluster, leader, _, bad, badDigest := rejectedCluster(t)
 	leader.install("podmanager", bad)
 	leader.awaitDigest(badDigest)
 	leader.rollBack()
-	leader.awaitRecorded(badDigest)
+	before := awaitRejected(t, cluster, badDigest)
 	goodDigest := leader.status().Digest
-	late := start(t, cluster, elect)
+	late := startReplica(t, cluster, shards)
 	late.install("podmanager", bad)
 	late.awaitDigest(goodDigest) // which the leader keeps in a Secret
-	leaseOf := func(r *runningHost) string { return r.host.replicas.election.Plugin("podmanager").Lease.Name }
-	if (leaseOf(late) == leaseOf(leader.runningHost)) != sameLease {
-		t.Fatalf("the Leases are %s and %s", leaseOf(leader.runningHost), leaseOf(late))
-	}
 	await.Until(t, "it shows who leads", func() bool { return late.status().Leader == leader.status().Leader })
 	if s := late.status(); s.Rejected != badDigest || !strings.Contains(s.LastError, byOtherText) {
 		t.Errorf("it has %+v", s)
 	}
-	if r := late.host.replicas; !r.isRejected("podmanager", badDigest) || r.isRejected("podmanager", goodDigest) || r.ready("podmanager") != sameLease {
-		t.Error("it takes the module that was rolled back for the one that the leader runs")
-	}
 	leader.cut()
 	await.Until(t, "the other takes over", late.leads)
-	lease := late.host.replicas.election.Plugin("podmanager").Lease
-	await.Until(t, "it records what runs", func() bool { return late.host.replicas.recordOf(lease, "podmanager").Running == goodDigest })
+	now := before
+	await.Until(t, "it records what runs", func() bool {
+		all := records(t, cluster)
+		for lease := range all {
+			if !sameLease && lease != before {
+				now = lease
+			}
+		}
+		return all[now].Running == goodDigest && (now == before) == sameLease
+	})
 	if s := late.status(); s.State != catalog.Degraded || s.Rejected != badDigest || s.Loads == 0 {
 		t.Errorf("it has %+v", s)
 	}
@@ -210,7 +259,7 @@ func startAfterRollback(t *testing.T, elect func(*config.Config), sameLease bool
 	other, otherDigest := variant(bad, 'c')
 	late.install("podmanager", other)
 	late.awaitDigest(otherDigest)
-	if recorded := late.host.replicas.recordOf(lease, "podmanager"); !slices.Contains(recorded.Rejected, badDigest) {
+	if recorded := records(t, cluster)[now]; !slices.Contains(recorded.Rejected, badDigest) {
 		t.Errorf("it records %+v, and replicas with the file from before may run that", recorded)
 	}
 	late.install("podmanager", bad)

@@ -149,7 +149,6 @@ func (h *Host) readiness() []serve.Check {
 			return nil
 		}},
 	}
-	checks = append(checks, h.replicas.readiness()...)
 	for _, c := range h.capabilities {
 		if c.Ready != nil {
 			checks = append(checks, serve.Check{Name: c.Name, Ready: c.Ready})
@@ -221,10 +220,25 @@ func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sa
 		if broken && (s.State == catalog.Running || s.State == catalog.Degraded) {
 			p.State = catalog.Quarantined
 		}
-		h.replicas.describe(&p)
+		h.setLeader(&p)
 		out = append(out, p)
 	}
 	return out
+}
+
+// setLeader sets who leads a plugin, and the state of one that runs and that this replica does not lead.
+func (h *Host) setLeader(p *runner.PluginStatus) {
+	if h.leaders == nil {
+		return
+	}
+	lead := h.leaders.Lead(p.Name)
+	if lead == nil {
+		return
+	}
+	p.Leader = lead.Leader()
+	if runs := p.State == catalog.Running || p.State == catalog.Degraded || p.State == catalog.Quarantined; runs && !lead.Leads() {
+		p.State = catalog.Standby
+	}
 }
 
 // problemsOf returns what is wrong with what capabilities do for a plugin, by their names; nil if nothing is.
@@ -242,6 +256,26 @@ func (h *Host) problemsOf(plugin string) (all map[string]string) {
 	}
 	return all
 }
+
+// leadersOf returns what decides which replica leads which plugin, nil if there is one replica.
+func leadersOf(capabilities []runner.Capability) (leaders runner.Leaders, err error) {
+	by := ""
+	for _, c := range capabilities {
+		switch {
+		case c.Leaders == nil:
+		case leaders != nil:
+			return nil, fmt.Errorf("both %s and %s decide which replica leads a plugin: a host has one of them", by, c.Name)
+		default:
+			leaders, by = c.Leaders, c.Name
+		}
+	}
+	return leaders, nil
+}
+
+// reconsider implements [runner.Environment].Reconsider, and restart Restart.
+func (h *Host) reconsider(plugin string) { h.catalog.Reconsider(plugin) }
+
+func (h *Host) restart(plugin, reason string) { h.catalog.Restart(plugin, reason) }
 
 // guestStats returns the stats of the running revisions, by plugin.
 func (h *Host) guestStats() map[string]sandbox.Stats {
@@ -264,7 +298,6 @@ type stageCollector struct {
 	guests  func() map[string]sandbox.Stats // of the running revisions, by plugin
 	running func() map[string]runner.Status
 	plugins func(map[string]runner.Status, map[string]sandbox.Stats) []runner.PluginStatus // as /plugins has them
-	leases  func() map[string]bool                                                         // whether this replica leads, by Lease
 }
 
 // Describe implements [prometheus.Collector]. Without descriptions the registry
@@ -286,10 +319,6 @@ func (c stageCollector) Collect(ch chan<- prometheus.Metric) {
 	for part, bytes := range c.parts() {
 		gauge(ch, "thole_memory_bytes", "Memory by part: objects and indexes of the cache, edges to what was read, guests. Estimated, but for guests.",
 			bytes, prometheus.Labels{"part": part})
-	}
-	for lease, leads := range c.leases() {
-		gauge(ch, "leader_election_master_status", "Lease of plugins: 1 while this replica leads them, 0 while another one may. None if there is one replica.",
-			oneIf(leads), prometheus.Labels{"name": lease})
 	}
 	guests, running := c.guests(), c.running()
 	for plugin, s := range guests {

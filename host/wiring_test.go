@@ -173,7 +173,6 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 				{Kind: abi.Kind{APIVersion: "v1", Kind: "Pod"}, Working: true, Handlers: 3},
 			}
 		},
-		leases: func() map[string]bool { return map[string]bool{"thole-shard-0": true, "thole-shard-1": false} },
 		cached: func() cache.Memory { return cache.Memory{Objects: 30, Indexes: 20, Edges: 5} },
 		guests: func() map[string]sandbox.Stats { return guests },
 		running: func() map[string]runner.Status {
@@ -183,9 +182,7 @@ func TestStatsAreReadAtEachScrape(t *testing.T) {
 	memory.UsedBytes, memory.Refused = 10, 2
 	slots.InUse, slots.Waiting = 1, 4
 	guests["q"] = sandbox.Stats{Idle: 2, IdleBytes: 70}
-	const want = `leader_election_master_status thole-shard-0 1
-leader_election_master_status thole-shard-1 0
-thole_breaker_openings_total p 3
+	const want = `thole_breaker_openings_total p 3
 thole_breaker_state p closed 0
 thole_breaker_state p half-open 0
 thole_breaker_state p open 1

@@ -75,7 +75,7 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 func (f *inspectFlags) options() (o inspect.Options, err error) {
 	o.Compiler = compiler
 	all := standard.Capabilities()
-	o.Capabilities, o.Rows, o.Rules = all.Modules(), all.Rows(), all.Rules
+	o.Capabilities, o.Rows, o.Rules, o.Notes = all.Modules(), all.Rows(), all.Rules, all.Notes
 	o.Host, err = hostConfig(f.configFile, func(c *config.Config) { c.Plugins = noDirectory })
 	if o.ReadPolicy = o.Host.WithDefaults().ReadUnbounded; f.configFile != "" {
 		o.ReadPolicy = o.Host.WithDefaults().ReadPolicy

@@ -90,6 +90,7 @@ func (f *rbacFlags) run(cmd *cobra.Command, file string) error {
 	if err := report.Refused(); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	o.Rules = standard.Capabilities().PluginRules(report.Name, o.Host.WithDefaults().Values, o.HostAccount.Namespace)
 	if err := f.readPolicy(cmd, report, &o); err != nil {
 		return err
 	}

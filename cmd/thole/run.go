@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -30,7 +29,6 @@ type runFlags struct {
 	hostIdentity, dryRun   bool
 	secure, profiling      bool
 	logLevel, logFormat    string
-	leaderElection         config.LeaderElection
 }
 
 func runCommand() *cobra.Command {
@@ -66,12 +64,6 @@ func (f *runFlags) addConfig(cmd *cobra.Command) {
 	flags.StringVar(&f.namespace, "namespace", "", "the one namespace to work in; default: all")
 	flags.BoolVar(&f.hostIdentity, "host-identity", false, "let plugins without a service account act with the rights of the host")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "let the API server check every write and store none; log what would change")
-	elect := &f.leaderElection
-	flags.BoolVar(&elect.LeaderElect, "leader-elect", false, "share the plugins with other replicas: each runs in one of them")
-	flags.DurationVar(&elect.LeaseDuration.Duration, "leader-elect-lease-duration", 0, "after what time without a renewal another replica takes over (default 15s)")
-	flags.DurationVar(&elect.RenewDeadline.Duration, "leader-elect-renew-deadline", 0, "for how long a replica may write that cannot renew a Lease (default 10s)")
-	flags.DurationVar(&elect.RetryPeriod.Duration, "leader-elect-retry-period", 0, "how often a Lease is renewed (default 2s)")
-	flags.StringVar(&elect.ResourceNamespace, "leader-elect-resource-namespace", "", "namespace of the Leases; default: that of the pod")
 }
 
 func (f *runFlags) run(cmd *cobra.Command) error {
@@ -143,7 +135,7 @@ func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
 
 // configWith is [runFlags.config], with a directory for when none is named.
 func (f *runFlags) configWith(cmd *cobra.Command, plugins string) (config.Config, error) {
-	c, err := hostConfig(f.configFile, func(c *config.Config) {
+	return hostConfig(f.configFile, func(c *config.Config) {
 		override(cmd, "plugins", &c.Plugins, f.plugins)
 		override(cmd, "namespace", &c.Namespace, f.namespace)
 		override(cmd, "listen", &c.Listen, f.listen)
@@ -152,15 +144,8 @@ func (f *runFlags) configWith(cmd *cobra.Command, plugins string) (config.Config
 		overrideSections(cmd, c)
 		override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
 		override(cmd, "dry-run", &c.DryRun, f.dryRun)
-		elect, flag := &c.LeaderElection, &f.leaderElection
-		override(cmd, "leader-elect", &elect.LeaderElect, flag.LeaderElect)
-		override(cmd, "leader-elect-lease-duration", &elect.LeaseDuration, flag.LeaseDuration)
-		override(cmd, "leader-elect-renew-deadline", &elect.RenewDeadline, flag.RenewDeadline)
-		override(cmd, "leader-elect-retry-period", &elect.RetryPeriod, flag.RetryPeriod)
-		override(cmd, "leader-elect-resource-namespace", &elect.ResourceNamespace, flag.ResourceNamespace)
 		c.Plugins = cmp.Or(c.Plugins, plugins)
 	})
-	return c, errors.Join(notZero(cmd.Flags(), "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"), err)
 }
 
 // cluster returns how to reach the API server.

@@ -66,14 +66,3 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	return err
 }
-
-// notZero returns an error if one of the flags was set to a duration of 0, which would be taken
-// for the default.
-func notZero(flags *pflag.FlagSet, names ...string) error {
-	for _, name := range names {
-		if d, err := flags.GetDuration(name); err == nil && d == 0 && flags.Changed(name) {
-			return fmt.Errorf("--%s must be more than 0; leave it out for the default", name)
-		}
-	}
-	return nil
-}

@@ -6,7 +6,6 @@
 package config
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,8 +70,6 @@ type Config struct {
 	// dropped, then calls of plugins with more than an even share are ended for
 	// those with less, and plugins get no more memory.
 	GuestMemoryMiB int `json:"guestMemoryMiB,omitempty"`
-	// LeaderElection is how replicas of the host share the plugins.
-	LeaderElection LeaderElection `json:"leaderElection,omitzero"`
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
@@ -145,7 +142,7 @@ func (c *Config) numbers() []number {
 		numberOf("resync", &c.Resync.Duration, 10*time.Hour, time.Second, maxResync),
 		numberOf("cacheMiB", &c.CacheMiB, 1024, 1, maxMiB),
 		numberOf("guestMemoryMiB", &c.GuestMemoryMiB, 0, 1, maxMiB),
-	}, c.LeaderElection.numbers(), c.Limits.numbers(), sectionNumbers(c.bounds()))
+	}, c.Limits.numbers(), sectionNumbers(c.bounds()))
 }
 
 // Read reads and validates a configuration file in YAML or JSON. The file need
@@ -186,7 +183,6 @@ func (c Config) WithDefaults() Config {
 	if c.Probation == nil {
 		c.Probation = &Duration{defaultProbation}
 	}
-	c.LeaderElection.ResourceName = cmp.Or(c.LeaderElection.ResourceName, "thole")
 	c.Metrics.setDefaults(c.Listen)
 	c.setSections()
 	for _, n := range c.numbers() {
@@ -225,7 +221,6 @@ func (c Config) problems() (problems []error) {
 		problems = append(problems, err)
 	}
 	problems = append(problems, c.Metrics.problems()...)
-	problems = append(problems, c.LeaderElection.problems()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		problems = append(problems, c.Values[name].Problems(field.NewPath(name))...)
 	}
@@ -239,7 +234,7 @@ func (c Config) problems() (problems []error) {
 		}
 	}
 	for _, n := range c.numbers() {
-		if err := n.validate(); n.value != 0 && err != nil {
+		if err := n.Validate(); n.value != 0 && err != nil {
 			problems = append(problems, err)
 		}
 	}

@@ -74,7 +74,7 @@ func decode(text []byte, into document) error {
 	problems = append(problems, into.unmarshal(asJSON, known, written)...)
 	for _, n := range into.numbers() {
 		if value := valueAt(written, n.path); value != nil && n.value == 0 {
-			problems = append(problems, fmt.Errorf("%w; remove it for the default", n.validate()))
+			problems = append(problems, fmt.Errorf("%w; remove it for the default", n.Validate()))
 		}
 	}
 	return joined(problems)

@@ -141,8 +141,8 @@ func numberOf[T ~int | ~int64 | ~float32](path string, target *T, standard, mini
 	}
 }
 
-// validate returns an error if the value is out of its range.
-func (n number) validate() error {
+// Validate returns an error if the value is out of its range.
+func (n number) Validate() error {
 	if n.value < n.minimum || n.value > n.maximum {
 		return n.invalid("must be between %v and %v", n.convert(n.minimum), n.convert(n.maximum))
 	}

@@ -38,9 +38,6 @@ type Policy struct {
 	// logged: trace, debug, info, warn or error. The default is --log-level. A change takes
 	// effect at once, and runs nothing.
 	LogLevel string `json:"logLevel,omitempty"`
-	// OwnLease gives the plugin a Lease of its own, instead of one that it shares with other
-	// plugins: it fails over by itself.
-	OwnLease bool `json:"ownLease,omitempty"`
 	// Isolation is "pooled" to let the runs of a plugin that standard Go has compiled
 	// find in memory what runs for objects in other namespaces have left, Secrets
 	// included. It saves resetting its memory between them. The configuration must
@@ -126,7 +123,7 @@ func (c Config) checkCeiling(plugin string, p *Policy) error {
 	var problems []error
 	ceilings := slices.Concat(c.Limits.numbers(), sectionNumbers(c.ceilingsOf(p)))
 	for i, n := range p.numbers() {
-		switch err := n.validate(); {
+		switch err := n.Validate(); {
 		case err != nil:
 			problems = append(problems, err)
 		case n.value > ceilings[i].value:

@@ -31,7 +31,6 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/lastgood"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -59,6 +58,8 @@ type Options struct {
 	Rows         []func(c *abi.Controller) (title, text string)
 	// Rules returns what the account of the host needs for a manifest because of the capabilities; nil: nothing.
 	Rules func(m *abi.Manifest, resources rights.Resources) []rights.Rule
+	// Notes returns what capabilities note of a module; nil: nothing.
+	Notes func(module []byte) []string
 }
 
 // Steps of [Load] beside those of host/sandbox.
@@ -84,8 +85,8 @@ func File(ctx context.Context, path string, o Options) (*Report, error) {
 	if size > limit {
 		return r, nil // wasm is not the whole file
 	}
-	if large := lastgood.Pack(wasm).FitsSecret(); large != nil {
-		r.NotKept = large.Error() + ": when all pods of the host are replaced, only a cacheDir that lasts has it"
+	if o.Notes != nil {
+		r.Notes = o.Notes(wasm)
 	}
 	if err := r.load(ctx, wasm, o); err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)

@@ -1,9 +1,9 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,17 +165,19 @@ func TestLimitsOfTheHostApply(t *testing.T) {
 	expectRefused(t, r, "load", "up to 2 GiB")
 }
 
-// A module that no Secret holds is told of before it is rolled back to.
-func TestModuleThatNoSecretHoldsIsTold(t *testing.T) {
-	noise := make([]byte, 1<<20)
-	random := rand.NewChaCha8([32]byte{})
-	_, _ = random.Read(noise) // never fails
-	large := wasm.AppendCustom(guest(t, "correct"), "noise", noise)
-	for path, told := range map[string]bool{file(t, "correct.wasm", guest(t, "correct")): false, file(t, "large.wasm", large): true} {
-		r := inspect(t, path)
-		if got := strings.Contains(r.NotKept, "compressed, and a Secret holds 1023 KiB: when all pods"); got != told {
-			t.Errorf("%s: %q", path, r.NotKept)
+func TestCapabilitiesNoteSomethingOfAModule(t *testing.T) {
+	module := guest(t, "correct")
+	r, err := File(t.Context(), file(t, "correct.wasm", module), Options{Notes: func(wasm []byte) []string {
+		if !bytes.Equal(wasm, module) {
+			return nil
 		}
+		return []string{"it is small", "and correct"}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(r.table()); !strings.Contains(text, "it is small") || !strings.Contains(text, "and correct") {
+		t.Errorf("the table is\n%s", text)
 	}
 }
 

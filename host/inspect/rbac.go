@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +24,8 @@ type RBACOptions struct {
 	Account     rights.Account // that the plugin is to act as
 	HostAccount rights.Account // of the host
 	Constrained bool           // the API server has constrained impersonation
+	// Rules are what the account of the host needs for the plugin because of capabilities, whatever its manifest has.
+	Rules []rights.Rule
 }
 
 // RBAC returns the service account that a plugin acts as, and the roles and bindings for it and
@@ -58,8 +59,7 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	y.rolesOf(o.Account, "thole:"+name, allow.AccountRules(r.manifest, namespaces, resources, secrets...))
 	name += ":" + o.HostAccount.Namespace + ":" + o.HostAccount.Name
 	host := allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained, Local: o.Host.InNamespaces()}, namespaces, resources, secrets...)
-	leases := o.Host.LeaderElection
-	host = append(host, rights.LastGoodRules(cmp.Or(leases.ResourceNamespace, o.HostAccount.Namespace), leases.LastGoodSecrets()+r.Name)...)
+	host = append(host, o.Rules...)
 	if r.rules != nil {
 		host = append(host, notAmong(host, r.rules(r.manifest, resources))...)
 	}

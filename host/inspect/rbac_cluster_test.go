@@ -117,6 +117,12 @@ func (s *apiServer) expect(t *testing.T, a rights.Account, rules []rights.Rule, 
 	}
 }
 
+// furtherRules are those of a capability.
+var furtherRules = []rights.Rule{
+	{Namespace: hostRobot.Namespace, Resource: "secrets", Verbs: []string{rights.Create}},
+	{Namespace: hostRobot.Namespace, Resource: "secrets", Name: "parcel-p", Verbs: []string{rights.Get, "update"}},
+}
+
 // tested is a plugin that owns, reads, watches and writes, everywhere and in namespaces.
 func tested(t *testing.T, cluster *rest.Config) (*Report, RBACOptions) {
 	t.Helper()
@@ -135,7 +141,7 @@ allow:
 - {groups: [''], kinds: [Pod], verbs: [create, patch], namespaces: [b]}
 `
 	r := &Report{Name: "p", Load: Load{OK: true}}
-	o := RBACOptions{Host: config.Config{}.WithDefaults().Unbounded("p", []byte(policy)), HostAccount: hostRobot}
+	o := RBACOptions{Rules: furtherRules, Host: config.Config{}.WithDefaults().Unbounded("p", []byte(policy)), HostAccount: hostRobot}
 	ok(t, r.addManifest(t.Context(), m, config.Policy{Limits: o.Host.Limits}, Options{Cluster: cluster}))
 	var err error
 	o.Policy, err = o.Host.ReadPolicy("p", []byte(policy))
@@ -162,7 +168,7 @@ func TestPrintedRolesAreEnoughAndEachIsNeeded(t *testing.T) {
 		rules := map[string][]rights.Rule{
 			"thole:": o.Policy.Allow.AccountRules(r.manifest, nil, resourcesOf(r.resources)),
 			"thole-host:": append(o.Policy.Allow.HostRules(r.manifest, o.Account, rights.Acting{Constrained: o.Constrained}, nil, resourcesOf(r.resources)),
-				rights.LastGoodRules(hostRobot.Namespace, "thole-last-good-p")...),
+				furtherRules...),
 		}
 		accounts := map[string]rights.Account{"thole:": o.Account, "thole-host:": hostRobot}
 		for of, account := range accounts {

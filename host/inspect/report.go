@@ -16,8 +16,8 @@ type Report struct {
 	Digest string `json:"digest,omitempty"` // SHA-256 in hex, as in /plugins; "" if the file is too large
 	Size   int64  `json:"size"`             // bytes
 	Load   Load   `json:"load"`
-	// NotKept is why no Secret can keep the module as the last good one of the plugin; "" if one can.
-	NotKept string `json:"notKept,omitempty"`
+	// Notes are what capabilities of the host note of the module, for people.
+	Notes []string `json:"notes,omitempty"`
 	// PolicyFile is the path of the policy beside the file; "" if there is none.
 	PolicyFile string `json:"policyFile,omitempty"`
 

@@ -22,8 +22,8 @@ func (r *Report) summary() [][]string {
 		{"Digest", orDash(r.Digest)},
 		{"Size", size(uint64(r.Size))},
 	}
-	if r.NotKept != "" {
-		rows = append(rows, []string{"Not kept", r.NotKept})
+	for _, note := range r.Notes {
+		rows = append(rows, []string{"Note", note})
 	}
 	if r.PolicyFile != "" {
 		rows = append(rows, []string{"Policy", r.PolicyFile})

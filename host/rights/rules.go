@@ -83,16 +83,6 @@ func Requested(m *abi.Manifest, resources Resources) []Rule {
 	return rules(only(Everything().grants(m, nil, resources), followed, sent, implied))
 }
 
-// LastGoodRules returns what a host with Leases in a namespace needs to keep the last good module of
-// a plugin in a Secret.
-func LastGoodRules(namespace, secret string) []Rule {
-	const use, onlyIf = "the last good module of the plugin", "the host runs with --leader-elect: without the rule, /plugins reports that the module is not kept"
-	return []Rule{
-		{Namespace: namespace, Resource: "secrets", Verbs: []string{Create}, Uses: []string{"create: " + use}, OnlyIf: onlyIf},
-		{Namespace: namespace, Resource: "secrets", Name: secret, Verbs: []string{Get, "update"}, Uses: []string{"get, update: " + use}, OnlyIf: onlyIf},
-	}
-}
-
 // The verbs of constrained impersonation: of a service account, and of a request as one. See
 // k8s.io/apiserver/pkg/endpoints/filters/impersonation.
 const (

@@ -17,7 +17,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/telemetry"
@@ -36,8 +35,15 @@ type Environment struct {
 	// Section is what the configuration has in the field of the capability; nil if there is no such field.
 	Section config.HostSection
 	DryRun  bool // nothing that the host writes may be stored
-	// Directory is what there is of plugins that need not run. It is not called before the host runs.
+	// CacheDir is where capabilities may keep files, in folders of their own; "" if there is none.
+	CacheDir  string
+	MaxModule int64 // bytes of a module at the most
+	// Directory is what there is of plugins that need not run. It is not called before Start.
 	Directory Directory
+	// Reconsider makes a plugin look again at what [catalog.Replicas] has of it, and Restart stops a plugin and starts
+	// its revision again. They do not block, and are not called before Start.
+	Reconsider func(plugin string)
+	Restart    func(plugin, reason string)
 	// Handlers returns those of all capabilities, see [Capability].Serve. It is not called before Start.
 	Handlers func() map[string]http.Handler
 	// Awaits reports whether there is a plugin that is about to run on this replica, and for which runs returns
@@ -85,6 +91,9 @@ type Capability struct {
 	// by any goroutine.
 	Starting  func(s *Starting)
 	Discarded func(rev *Revision)
+	// Leaders decides which replica leads which plugin; nil: this capability does not. Of the capabilities of a host one
+	// alone may have it.
+	Leaders Leaders
 	// Plugin is called when a plugin starts that did not run. If the start fails, what it returns is not
 	// used after Prepare.
 	Plugin func(plugin string) PluginPart
@@ -192,8 +201,8 @@ type Handle interface {
 // handle implements [Handle].
 type handle struct {
 	*controller
-	lead *election.Plugin // nil: there is one replica
-	part int              // the index of the capability
+	lead Lead // nil: there is one replica
+	part int  // the index of the capability
 }
 
 func (h handle) ChangeState(o *object.Object, f func(state any)) {

@@ -15,7 +15,6 @@ import (
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/queue"
@@ -109,7 +108,7 @@ func (c *controller) findShared(p *plugin) {
 
 // reconcileAll makes every key due whenever the replica begins to lead: what has happened
 // before that is not in the queue. begun is the term in which the controller was started.
-func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election.Plugin, begun <-chan struct{}) {
+func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead Lead, begun <-chan struct{}) {
 	for ctx.Err() == nil {
 		leading, ended := lead.Term()
 		select {
@@ -130,17 +129,9 @@ func (c *controller) reconcileAll(ctx context.Context, p *plugin, lead *election
 	}
 }
 
-// leaseOf returns the Lease of a plugin for its controllers, nil if there is none.
-func leaseOf(p *plugin) dispatch.Lease {
-	if p.lead == nil {
-		return nil // and no interface that holds nil
-	}
-	return p.lead
-}
-
 // idle returns what tells a queue whether another replica leads the plugin, nil if there is
 // none.
-func idle(lead *election.Plugin) func() bool {
+func idle(lead Lead) func() bool {
 	if lead == nil {
 		return nil
 	}
@@ -148,7 +139,7 @@ func idle(lead *election.Plugin) func() bool {
 }
 
 // termOf returns the term in which this replica leads a plugin, nil if it does not.
-func termOf(lead *election.Plugin) <-chan struct{} {
+func termOf(lead Lead) <-chan struct{} {
 	if lead == nil {
 		return nil
 	}
@@ -185,7 +176,7 @@ func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers
 		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
-		Lease:    leaseOf(p),
+		Lease:    p.lead,
 		Hooks:    hooks,
 		Events:   r.Events,
 		LogLines: p.log,

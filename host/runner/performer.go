@@ -8,7 +8,6 @@ import (
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -16,7 +15,7 @@ import (
 
 // ensurePlugin returns the plugin, with a performer that acts for the revision.
 // What the one before it has recorded of the cluster, and left of the limits, is kept.
-func (r *Runner) ensurePlugin(rev *Revision, lead *election.Plugin, parts []PluginPart) (*plugin, error) {
+func (r *Runner) ensurePlugin(rev *Revision, lead Lead, parts []PluginPart) (*plugin, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.plugins[rev.Plugin]
@@ -49,9 +48,9 @@ func (r *Runner) newPlugin(name string, parts []PluginPart) *plugin {
 	}
 }
 
-func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (*effect.Performer, error) {
+func (r *Runner) newPerformer(rev *Revision, lead Lead, p *plugin) (*effect.Performer, error) {
 	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
-	c := effect.Config{
+	return effect.New(effect.Config{
 		REST:        r.Cluster,
 		Plugin:      rev.Plugin,
 		Version:     r.Version,
@@ -76,11 +75,8 @@ func (r *Runner) newPerformer(rev *Revision, lead *election.Plugin, p *plugin) (
 		DryRun:     policy.DryRun,
 
 		AdoptsPrimaries: adoptsPrimaries(rev.Manifest),
-	}
-	if lead != nil {
-		c.Lease = lead
-	}
-	return effect.New(c)
+		Lease:           lead,
+	})
 }
 
 // actsAs reports whether a performer would act for a revision as one of its own.
@@ -95,7 +91,7 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 
 // labelChildren labels what the plugin owns, if it is about to be followed by that
 // label, and waits until the informers show it.
-func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lead *election.Plugin, byKind map[abi.Kind]*cache.Informer) error {
+func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lead Lead, byKind map[abi.Kind]*cache.Informer) error {
 	if !rev.Manifest.Managed || r.isManaged(rev) {
 		return nil
 	}

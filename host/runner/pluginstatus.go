@@ -20,9 +20,6 @@ type PluginStatus struct {
 	Sandbox *SandboxStatus `json:"sandbox,omitempty"`
 	// Leader is the replica that leads the plugin; "" if none does, or there is one replica.
 	Leader string `json:"leader,omitempty"`
-	// OtherModule is the digest of the module that the leader runs, if this replica has
-	// another one.
-	OtherModule string `json:"otherModule,omitempty"`
 	// CannotFollow describes each kind whose changes do not reach the running
 	// revision now, and why: for want of a right, or of the API server.
 	CannotFollow []string `json:"cannotFollow,omitempty"`
@@ -37,9 +34,6 @@ type PluginStatus struct {
 	// CacheProblem is why the compiled code of the plugin may be missing on disk, so that it is compiled
 	// again at each start of the host; "" if it is there.
 	CacheProblem string `json:"cacheProblem,omitempty"`
-	// LastGoodProblem is why nothing may run after the pods were replaced while the directory holds a
-	// module that cannot run; "" if the last good one is kept, or if another replica leads the plugin.
-	LastGoodProblem string `json:"lastGoodProblem,omitempty"`
 	// Capabilities has what they show of the plugin, by their names.
 	Capabilities map[string]any `json:"capabilities,omitempty"`
 	// Usage is how much of its limits of bytes the plugin has used up; nil while nothing of
@@ -55,8 +49,8 @@ type SandboxStatus struct {
 }
 
 // Problem returns the last error with its step, what the plugin cannot follow, the
-// rights that it lacks, what it waits for and which other module the leader runs, in one
-// line; "" if there is no problem.
+// rights that it lacks, what is wrong with what capabilities do for it and what it waits for, in
+// one line; "" if there is no problem.
 func (p *PluginStatus) Problem() string {
 	var problems []string
 	switch {
@@ -77,12 +71,6 @@ func (p *PluginStatus) Problem() string {
 	}
 	if p.WaitsFor != "" {
 		problems = append(problems, "waits for "+p.WaitsFor)
-	}
-	if p.OtherModule != "" {
-		problems = append(problems, "the leader runs another module, "+ShortDigest(p.OtherModule))
-	}
-	if p.LastGoodProblem != "" {
-		problems = append(problems, p.LastGoodProblem)
 	}
 	return strings.Join(strings.Fields(sanitize.Line(strings.Join(problems, "; "))), " ")
 }

@@ -12,9 +12,8 @@ func TestProblem(t *testing.T) {
 		"bro ken":                            {Status: catalog.Status{LastError: "bro\x1bken"}},
 		"verify: no marker":                  {Status: catalog.Status{LastError: "no marker", FailedStep: "verify"}},
 		"waits for the first list of v1 Pod": {WaitsFor: "the first list of v1 Pod"},
-		"the leader runs another module, 0123456789ab": {OtherModule: "0123456789abcdef"},
-		"it has no stamp; its mail is late":            {Problems: map[string]string{"mail": "its mail is late", "letters": "it has no stamp"}},
-		`"u" lacks a right; waits for x`:               {MissingRights: []string{`"u" lacks a right`}, WaitsFor: "x"},
+		"it has no stamp; its mail is late":  {Problems: map[string]string{"mail": "its mail is late", "letters": "it has no stamp"}},
+		`"u" lacks a right; waits for x`:     {MissingRights: []string{`"u" lacks a right`}, WaitsFor: "x"},
 		"late; cannot follow v1 Pod: forbidden; cannot follow v1 Node: gone": {
 			Status: catalog.Status{LastError: "late"}, CannotFollow: []string{"v1 Pod: forbidden", "v1 Node: gone"},
 		},

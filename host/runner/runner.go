@@ -21,7 +21,6 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -50,10 +49,9 @@ type Config struct {
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
 	Access       *access.Reviewer
-	// LeadOf returns who leads a plugin, which may have a Lease of its own; nil if there is one replica.
-	LeadOf      func(plugin string, ownLease bool) (*election.Plugin, error)
-	ReviewEvery time.Duration // how often the rights of a plugin are looked at; default 1 min
-	Ceiling     config.Allow  // of the policies
+	Leaders      Leaders       // nil: there is one replica
+	ReviewEvery  time.Duration // how often the rights of a plugin are looked at; default 1 min
+	Ceiling      config.Allow  // of the policies
 	// Capabilities are those of the host, in the order in which they are called.
 	Capabilities []Capability
 	// Sections are those of the capabilities in policies.
@@ -81,9 +79,6 @@ var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
 // New returns a runner that runs nothing yet.
 func New(config Config) *Runner {
-	if config.LeadOf == nil {
-		config.LeadOf = func(string, bool) (*election.Plugin, error) { return nil, nil }
-	}
 	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
 	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, early: map[string]*early{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
@@ -96,7 +91,7 @@ type plugin struct {
 	informers   informers
 	ownWrites   cache.OwnWrites // that its informers do not show yet
 	written     written
-	lead        *election.Plugin // nil: there is one replica
+	lead        Lead // nil: there is one replica
 	effects     atomic.Pointer[effect.Performer]
 	recorder    effect.Recorder
 	log         *telemetry.PluginLog
@@ -118,7 +113,7 @@ func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) e
 	if err != nil {
 		return err
 	}
-	lead, err := r.LeadOf(rev.Plugin, rev.Policy.OwnLease)
+	lead, err := r.join(rev)
 	if err != nil {
 		return err
 	}
@@ -191,7 +186,7 @@ func (r *Runner) namespacesOf(rev *Revision) []string {
 
 // acquireInformers acquires the informers of a revision. Meanwhile the status of the
 // plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead *election.Plugin, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
+func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead Lead, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
 	defer r.setWaitsFor(rev.Plugin, "")
 	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
 		func(what string) { r.setWaitsFor(rev.Plugin, what) })
@@ -230,7 +225,7 @@ func (r *Runner) setWaitsFor(plugin, what string) {
 
 // stopOthers stops the controllers that cannot be swapped to a revision, while
 // the informers that their runs use are still there, and returns the others.
-func (r *Runner) stopOthers(p *plugin, rev *Revision, lead *election.Plugin) (kept map[string]*controller) {
+func (r *Runner) stopOthers(p *plugin, rev *Revision, lead Lead) (kept map[string]*controller) {
 	kept = map[string]*controller{}
 	for _, m := range rev.Manifest.Controllers {
 		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) && p.lead == lead {

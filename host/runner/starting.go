@@ -6,7 +6,6 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/dispatch"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/telemetry"
@@ -40,7 +39,7 @@ type early struct {
 }
 
 // announce calls the capabilities before each attempt to start a revision.
-func (r *Runner) announce(rev *Revision, lead *election.Plugin, resources map[abi.Kind]object.Resource) {
+func (r *Runner) announce(rev *Revision, lead Lead, resources map[abi.Kind]object.Resource) {
 	r.mu.Lock()
 	before := r.early[rev.Plugin]
 	if before != nil && before.guest == rev.Guest { // another attempt

@@ -32,6 +32,9 @@ type Capability struct {
 	// Rules returns what the account of the host needs for a manifest, whoever the plugin acts as, beside what the
 	// plugin itself needs. A kind of which resources does not know how it is served has none.
 	Rules func(m *abi.Manifest, resources rights.Resources) []rights.Rule
+	// PluginRules returns what the account of the host needs for a plugin, whatever its manifest has. host is the section
+	// of the configuration, and namespace that of the account.
+	PluginRules func(plugin string, host config.HostSection, namespace string) []rights.Rule
 	// Allow and Missing are those of [config.Section].
 	Allow   config.AllowSection
 	Missing func(has config.PolicySection, written bool, m *abi.Manifest) config.MissingSection
@@ -39,6 +42,8 @@ type Capability struct {
 	// text, "" for a controller that does not use the capability.
 	Title    string
 	Describe func(c *abi.Controller) string
+	// Note returns what `thole inspect` prints of a module, "" for nothing.
+	Note func(module []byte) string
 	// New is called once for each host, before it starts.
 	New func(env runner.Environment) runner.Capability
 }
@@ -89,6 +94,30 @@ func (l List) Rules(m *abi.Manifest, resources rights.Resources) (all []rights.R
 	for _, c := range l {
 		if c.Rules != nil {
 			all = append(all, c.Rules(m, resources)...)
+		}
+	}
+	return all
+}
+
+// PluginRules returns what the account of the host, which is in a namespace, needs for a plugin because of the
+// capabilities.
+func (l List) PluginRules(plugin string, sections map[string]config.HostSection, namespace string) (all []rights.Rule) {
+	for _, c := range l {
+		if c.PluginRules != nil {
+			all = append(all, c.PluginRules(plugin, sections[c.Name], namespace)...)
+		}
+	}
+	return all
+}
+
+// Notes returns what reports have of a module.
+func (l List) Notes(module []byte) (all []string) {
+	for _, c := range l {
+		if c.Note == nil {
+			continue
+		}
+		if text := c.Note(module); text != "" {
+			all = append(all, text)
 		}
 	}
 	return all

@@ -216,7 +216,7 @@ func stageBans() []Ban {
 			Why:       "egress decides what a plugin may reach outside: nothing else of the host may have a say in it",
 		},
 		{
-			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard", "./host/with/timers/...", "./host/with/changes/...", "./host/with/http/...", "./host/with/cloudevents/..."}},
+			Importers: Set{Of: []string{"./..."}, Except: []string{"./cmd/...", "./host/internal/...", "./host/with/standard", "./host/with/timers/...", "./host/with/changes/...", "./host/with/http/...", "./host/with/cloudevents/...", "./host/with/leaderelection/..."}},
 			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/timers/schedule", "./host/with/changes/handled"}},
 			Why:       "a capability can be left out: only the list of the program knows it",
 		},
@@ -224,6 +224,16 @@ func stageBans() []Ban {
 			Importers: Set{Of: []string{"./host/with/http/..."}},
 			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/http/..."}},
 			Why:       "http needs no other capability",
+		},
+		{
+			Importers: Set{Of: []string{"./host/with/leaderelection/..."}},
+			Imported:  Set{Of: []string{"./host/with/..."}, Except: []string{"./host/with", "./host/with/leaderelection/..."}},
+			Why:       "leaderelection needs no other capability",
+		},
+		{
+			Importers: Set{Of: []string{"./host/with/leaderelection/election/...", "./host/with/leaderelection/lastgood/..."}},
+			Imported:  Set{Of: []string{"./host/..."}, Except: []string{"./host/with/leaderelection/election/...", "./host/with/leaderelection/lastgood/...", "./host/internal/..."}},
+			Why:       "who leads, and where modules are kept, is decided without a host: a test has nothing but an API server",
 		},
 		{
 			Importers: Set{Of: []string{"./host/with/cloudevents/..."}},

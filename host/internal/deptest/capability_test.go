@@ -138,7 +138,7 @@ func TestTheCoreLinksNoCapability(t *testing.T) {
 	}
 }
 
-var metricName = regexp.MustCompile(`^thole_[a-z_]+$`)
+var metricName = regexp.MustCompile(`^(thole|leader_election)_[a-z_]+$`)
 
 // ownNames are what a capability calls its own: strings of constants and of metrics, and identifiers that
 // have its name.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/with/changes/handled"
+	"github.com/thole-dev/thole/host/with/leaderelection/election"
 )
 
 // Names: constants with their comments.

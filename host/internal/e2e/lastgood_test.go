@@ -17,7 +17,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
-	"github.com/thole-dev/thole/host/lastgood"
+	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
 )
 
 // drained are two replicas, each with a cache directory that ends with it, as an emptyDir does.

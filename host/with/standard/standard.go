@@ -10,6 +10,7 @@ import (
 	"github.com/thole-dev/thole/host/with/functionindexes"
 	"github.com/thole-dev/thole/host/with/gauges"
 	"github.com/thole-dev/thole/host/with/http"
+	"github.com/thole-dev/thole/host/with/leaderelection"
 	"github.com/thole-dev/thole/host/with/page"
 	"github.com/thole-dev/thole/host/with/podevents"
 	"github.com/thole-dev/thole/host/with/receives"
@@ -20,9 +21,11 @@ import (
 )
 
 // Capabilities returns them in the order in which a host calls their functions. cloudevents needs http, which bounds
-// the hosts of sinks and has the client that sends to them.
+// the hosts of sinks and has the client that sends to them. leaderelection is the first one that is stopped: others may
+// take some time for it, and another replica is to lead meanwhile.
 func Capabilities() with.List {
 	return with.List{
+		leaderelection.Capability(),
 		timers.Capability(),
 		changes.Capability(),
 		scans.Capability(),

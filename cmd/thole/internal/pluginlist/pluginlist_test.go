@@ -69,7 +69,7 @@ podmanager   3          running   one,two       3       1           0123456789ab
 
 func TestReplicasHaveAColumnForTheLeader(t *testing.T) {
 	list := get(t, `[
-  {"name": "a", "state": "standby", "revision": 1, "leader": "thole-7d9c-x2x_0f1e", "otherModule": "fedcba9876543210"},
+  {"name": "a", "state": "standby", "revision": 1, "leader": "thole-7d9c-x2x_0f1e", "problems": {"share": "the leader runs another module, fedcba987654"}},
   {"name": "b", "state": "running", "revision": 2, "leader": "thole-7d9c-zzz_ffff"},
   {"name": "c", "state": "standby", "revision": 1}
 ]`)

@@ -1,4 +1,4 @@
-package host
+package leaderelection
 
 import (
 	"context"
@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/explain"
-	"github.com/thole-dev/thole/host/lastgood"
+	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
 )
 
 // kept has the last good modules of this replica: in its cache directory, and those of the plugins
@@ -39,16 +38,15 @@ type sharing struct {
 	at     time.Time
 }
 
-func newKept(c config.Config, secrets corev1client.SecretsGetter, namespace string, logger hclog.Logger) (*kept, error) {
-	most := int64(c.Limits.ModuleMiB) << 20
+func newKept(env runner.Environment, s *HostSettings, namespace string, logger hclog.Logger) (*kept, error) {
 	k := &kept{
 		directory: lastgood.Directory{ // of these replicas: other hosts may have the same cache, and plugins of the same names
-			Path: filepath.Join(c.CacheDir, "thole-modules", namespace+"."+c.LeaderElection.ResourceName), MaxModule: most,
+			Path: filepath.Join(env.CacheDir, "thole-modules", namespace+"."+s.ResourceName), MaxModule: env.MaxModule,
 		},
-		secrets: lastgood.Secrets{Client: secrets, Namespace: namespace, Prefix: c.LeaderElection.LastGoodSecrets(), MaxModule: most},
+		secrets: lastgood.Secrets{Client: env.Client.CoreV1(), Namespace: namespace, Prefix: s.lastGoodSecrets(), MaxModule: env.MaxModule},
 		logger:  logger, unsaved: map[string]error{}, shared: map[string]sharing{}, gone: map[string]time.Time{},
 	}
-	if c.CacheDir != "" {
+	if env.CacheDir != "" {
 		return k, nil
 	}
 	var err error

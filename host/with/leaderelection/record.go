@@ -1,4 +1,4 @@
-package host
+package leaderelection
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/election"
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/with/leaderelection/election"
 )
 
 // This file reads and writes what the leader of a plugin records of its modules for the other replicas: an
@@ -75,7 +75,7 @@ func (r *replicas) ofModule(m *catalog.Module) (*election.Plugin, error) {
 	if before := r.election.Plugin(m.Name); m.PolicyUnknown && before != nil {
 		return before, nil
 	}
-	return r.of(m.Name, m.Policy.OwnLease)
+	return r.join(m.Name, m.Policy)
 }
 
 // ofLeader returns what of a record holds for the replica that leads. An administrator
@@ -139,11 +139,8 @@ func withRejected(rejected []string, digest string) []string {
 	return rejected[max(0, len(rejected)-maxRejected):]
 }
 
-// retry lets modules run again that were rolled back, where this replica leads.
-func (r *replicas) retry() {
-	if r == nil {
-		return
-	}
+// RetryRefused implements [runner.Leaders].
+func (r *replicas) RetryRefused() {
 	for _, lease := range r.election.Leases() {
 		if !lease.Leads() {
 			continue
@@ -159,21 +156,33 @@ func (r *replicas) retry() {
 // recordEvery is how often the annotations are brought up to date.
 const recordEvery = time.Second
 
+// recordChanges calls record until ctx is done.
+func (r *replicas) recordChanges(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(recordEvery):
+			r.record(ctx)
+		}
+	}
+}
+
 // record writes what has changed of the plugins that this replica leads.
 func (r *replicas) record(ctx context.Context) {
-	if !r.catalog().Updated() {
+	if !r.env.Directory.Updated() {
 		return
 	}
 	r.election.Keep(func(plugin string) bool {
-		_, known := r.catalog().Status(plugin)
+		_, known := r.env.Directory.Status(plugin)
 		return known
 	})
 	r.kept.prune(func(plugin string) bool {
-		_, known := r.catalog().Status(plugin)
+		_, known := r.env.Directory.Status(plugin)
 		return known
 	})
 	statuses := map[string]catalog.Status{}
-	for _, s := range r.catalog().Statuses() {
+	for _, s := range r.env.Directory.Statuses() {
 		statuses[s.Name] = s
 	}
 	for _, lease := range r.election.Leases() {

@@ -1,4 +1,4 @@
-package host
+package leaderelection
 
 import (
 	"math/rand/v2"
@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/thole-dev/thole/host/catalog"
-	"github.com/thole-dev/thole/host/config"
-	"github.com/thole-dev/thole/host/lastgood"
+	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
 )
 
 // TestAModuleThatIsNotKeptIsAProblem: /plugins tells it before anything is rolled back.
@@ -27,7 +28,7 @@ func TestAModuleThatIsNotKeptIsAProblem(t *testing.T) {
 		t.TempDir(): "the last good module is in the cache directory alone, which ends with the pod if it is an emptyDir: the module takes 1025 KiB compressed",
 		file:        "the last good module is not kept: in the cache directory: ",
 	} {
-		k, err := newKept(config.Config{CacheDir: dir}.WithDefaults(), nil, "ns", hclog.NewNullLogger())
+		k, err := newKept(runner.Environment{CacheDir: dir, Client: fake.NewClientset(), MaxModule: 16 << 20}, newHostSettings(), "ns", hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,19 +1,39 @@
-package config
+package leaderelection
 
 import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/thole-dev/thole/host/config"
+	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
 )
 
-func TestLeaderElectionHasTheDefaultsOfKubeControllerManager(t *testing.T) {
-	c := Config{}.WithDefaults().LeaderElection
-	want := LeaderElection{
-		LeaseDuration: Duration{15 * time.Second}, RenewDeadline: Duration{10 * time.Second}, RetryPeriod: Duration{2 * time.Second},
-		ResourceName: "thole", Shards: 4,
+func sections() []config.Section { return with.List{Capability()}.Sections() }
+
+// read reads the file of a configuration.
+func read(t *testing.T, text string) (config.Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if c != want {
-		t.Errorf("got %+v, want %+v", c, want)
+	return config.Read(file, sections()...)
+}
+
+func TestLeaderElectionHasTheDefaultsOfKubeControllerManager(t *testing.T) {
+	got := config.Config{Sections: sections()}.WithDefaults().Values[name].(*HostSettings)
+	want := HostSettings{
+		LeaseDuration: config.Duration{Duration: 15 * time.Second}, RenewDeadline: config.Duration{Duration: 10 * time.Second},
+		RetryPeriod: config.Duration{Duration: 2 * time.Second}, ResourceName: "thole", Shards: 4,
+	}
+	if *got != want {
+		t.Errorf("got %+v, want %+v", *got, want)
 	}
 }
 
@@ -33,7 +53,7 @@ func TestLeaderElectionThatIsValid(t *testing.T) {
 		"the longest namespace":    "resourceNamespace: " + strings.Repeat("n", 63),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Read(write(t, "leaderElection: {"+text+"}")); err != nil {
+			if _, err := read(t, "leaderElection: {"+text+"}"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -43,7 +63,7 @@ func TestLeaderElectionThatIsValid(t *testing.T) {
 func TestLeaderElectionThatIsNotValid(t *testing.T) {
 	const at = "leaderElection."
 	for text, want := range map[string]string{
-		"leaseDuration: 0s":                             at + `leaseDuration: Invalid value: "0s": must be between 1s and 1h0m0s; remove it for the default`,
+		"leaseDuration: 0s":                             at + `leaseDuration: Invalid value: "0s": must be between 1s and 1h0m0s`,
 		"leaseDuration: 999ms":                          at + `leaseDuration: Invalid value: "999ms": must be between 1s and 1h0m0s`,
 		"leaseDuration: 3601s":                          at + `leaseDuration: Invalid value: "1h0m1s": must be between 1s and 1h0m0s`,
 		"leaseDuration: -15s":                           at + `leaseDuration: Invalid value: "-15s": must be between`,
@@ -57,7 +77,7 @@ func TestLeaderElectionThatIsNotValid(t *testing.T) {
 		"retryPeriod: 8334ms":                           at + `retryPeriod: Invalid value: "8.334s": 1.2 times it`,
 		"renewDeadline: 6s, retryPeriod: 5s":            at + `retryPeriod: Invalid value: "5s": 1.2 times it must be less than renewDeadline, which is 6s`,
 		"retryPeriod: 9ms":                              at + `retryPeriod: Invalid value: "9ms": must be between 10ms and 1h0m0s`,
-		"shards: 0":                                     at + "shards: Invalid value: 0: must be between 1 and 64; remove it for the default",
+		"shards: 0":                                     at + "shards: Invalid value: 0: must be between 1 and 64",
 		"shards: 65":                                    at + "shards: Invalid value: 65: must be between 1 and 64",
 		"shards: -1":                                    at + "shards: Invalid value: -1: must be between 1 and 64",
 		"shards: 1.5":                                   at + "shards: Invalid value",
@@ -73,8 +93,49 @@ func TestLeaderElectionThatIsNotValid(t *testing.T) {
 		"resourceNamespace: " + strings.Repeat("n", 64): "must be a DNS label",
 	} {
 		t.Run(text, func(t *testing.T) {
-			_, err := Read(write(t, "leaderElection: {"+text+"}"))
-			wantProblems(t, err, want)
+			_, err := read(t, "leaderElection: {"+text+"}")
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
 		})
+	}
+}
+
+func TestAPolicyGivesAPluginALeaseOfItsOwn(t *testing.T) {
+	c := config.Config{Sections: sections()}.WithDefaults()
+	for text, want := range map[string]bool{"": false, "leaderElection: {}": false, "leaderElection: {ownLease: true}": true} {
+		p, err := c.ReadPolicy("p", []byte("apiVersion: thole.dev/v1alpha1\n"+text))
+		if err != nil || hasOwnLease(p) != want {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	if _, err := c.ReadPolicy("p", []byte("apiVersion: thole.dev/v1alpha1\nleaderElection: {leaderElect: true}")); err == nil {
+		t.Error("a policy has a field of the configuration")
+	}
+}
+
+// The Secrets are where the Leases are, or in the namespace of the account of the host.
+func TestTheHostNeedsTheSecretOfThePlugin(t *testing.T) {
+	for at, s := range map[string]*HostSettings{"ns": newHostSettings(), "leases": {ResourceName: "thole", ResourceNamespace: "leases"}} {
+		all := rules("p", s, "ns")
+		if len(all) != 2 {
+			t.Fatalf("%+v", all)
+		}
+		create, update := all[0], all[1]
+		if create.Namespace != at || create.Name != "" || create.Verbs[0] != rights.Create || update.Namespace != at || update.Name != "thole-last-good-p" {
+			t.Errorf("%s: %+v", at, all)
+		}
+	}
+}
+
+// What no Secret holds is reported before it is rolled back to.
+func TestAModuleThatNoSecretHoldsIsNoted(t *testing.T) {
+	large := make([]byte, lastgood.MaxSecret+1<<10)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // never fails
+	if text := note(large[:1<<10]); text != "" {
+		t.Errorf("a small one: %q", text)
+	}
+	if text := note(large); !strings.Contains(text, "compressed, and a Secret holds 1023 KiB: when all pods") {
+		t.Errorf("a large one: %q", text)
 	}
 }
