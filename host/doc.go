@@ -16,15 +16,13 @@
 // swaps and stops them for the catalog; its PluginStatus is what /plugins has of one. Beside the stages are config (the
 // configuration file, limits, policy), rights (which verbs a plugin may use on
 // which objects), access (what the API server allows its service account, and who sends
-// requests to the host), certificates (those that the host serves TLS with), election (which replica of the
-// host leads a plugin), lastgood (modules that outlive the replicas),
+// requests to the host), certificates (those that the host serves TLS with),
 // events (what happens, as typed values; logs and metrics observe them), telemetry
 // (logs, metrics), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go starts them in this order
-// and stops them in reverse; wiring.go joins catalog, sandbox and serve,
-// replicas.go and told.go catalog and election, secure.go access and certificates to serve;
-// directory.go has what capabilities learn of plugins that do not run.
+// and stops them in reverse; wiring.go joins catalog, sandbox and serve, secure.go access and certificates to
+// serve; directory.go has what capabilities learn of plugins that do not run.
 //
 // # Capabilities
 //
@@ -41,14 +39,14 @@
 //     list their fields as those of the core do (abi/message), so that errors have the path within the section. The
 //     page is named in the table of abi/SPEC.md. Requests and results have sections, too; host/with/changes is an
 //     example. The name is in camel case, such as cloudEvents; the folders have it in lower case.
-//  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section
-//     (Check), which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may
-//     have (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the
-//     configuration bounds its numbers) and must have for a manifest (Missing), what the file of --config may have
-//     (Config, which implements config.HostSection, config.Bounding if it bounds policies, config.Flagged if
-//     flags of thole run win over it, and config.Listening if it has an address to listen on) and what it has in
-//     allow for each plugin (Allow, which is config.Named if allow lists the plugins), what the account of the host
-//     needs for it (Rules), the row of thole inspect (Title, Describe), and what it does in a host (New).
+//  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section (Check),
+//     which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may have
+//     (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the configuration
+//     bounds its numbers) and must have for a manifest (Missing), what the file of --config may have (Config, which
+//     implements config.HostSection, config.Bounding if it bounds policies, config.Flagged if flags of thole run win
+//     over it, and config.Listening if it has an address to listen on) and what it has in allow for each plugin
+//     (Allow, which is config.Named if allow lists the plugins), what the account of the host needs for it (Rules,
+//     PluginRules), the row of thole inspect (Title, Describe; Note, of a module), and what it does in a host (New).
 //  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
 //     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made
 //     when the plugin runs: the start of a plugin may fail after its part was made. The capability serves requests
@@ -68,11 +66,12 @@
 //     an export of the guest beside the queue (dispatch.ExportCall), until Ended, and Handle.Kept returns what is kept
 //     for a revision. host/with/webhooks is an example.
 //     Calls of the guest for an object beside its runs are turns (dispatch.ObjectTurns), as in host/with/daemon.
-//     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due
-//     that they find. host/with/scans is an example. A function of the host that it answers is in the hooks, too
+//     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due that they
+//     find. host/with/scans is an example. A function of the host that it answers is in the hooks, too
 //     (dispatch.ImportCall); what it needs for the calls of a revision is made with that (runner.Use). host/with/http
-//     is an example. What runs are to read as they read objects, and no API server has, is derived from objects
-//     (cache.Informer.Derive). host/with/functionindexes is an example.
+//     is an example. Which replica of the host leads which plugin, and what replicas share of modules, is decided by
+//     one capability (runner.Leaders), host/with/leaderelection. What runs are to read as they read objects, and no
+//     API server has, is derived from objects (cache.Informer.Derive). host/with/functionindexes is an example.
 //  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
 //     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose
 //     names begin with event and reason have its names, with a comment each: "eventX reports that ..." before the

@@ -45,8 +45,8 @@ type Config struct {
 	Grace time.Duration
 }
 
-// Lease states whether this replica of the host leads the plugin; [election.Plugin] implements
-// it.
+// Lease states whether this replica of the host leads the plugin: it is a part of what a runner has
+// of that.
 type Lease interface {
 	// Leading returns a channel that is closed while the replica leads, and another one after
 	// it has ceased to.

@@ -7,8 +7,7 @@ import (
 
 // This file keeps a replica that does not lead its plugin from writing: [Config.Lease].
 
-// Lease is the right to write for a plugin; [election.Plugin] implements it. Its methods do not
-// block.
+// Lease is the right to write for a plugin. Its methods do not block.
 type Lease interface {
 	// Check returns why nothing may be written now, because another replica of the host may
 	// lead the plugin.

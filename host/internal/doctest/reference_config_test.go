@@ -162,7 +162,7 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "LeaderElection", "Metrics":
+		case "Limits", "Allow", "Metrics":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		case "int", "int64", "float32", "float64":
 			return "number"

@@ -45,7 +45,7 @@ func nameTable(t *testing.T) string {
 		{code(webhooks.value(t, "labelPlugin")), "label", "On the webhook configurations of a plugin, with its name"},
 		{code(webhooks.value(t, "fieldManager")), "field manager", "Webhook configurations, and the conversion of CustomResourceDefinitions"},
 		{code("<resourceName>-shard-<number>"), "Lease", "Of the plugins of a shard, where replicas share the plugins"},
-		{code("<resourceName>-plugin-<plugin>"), "Lease", "Of a plugin with `ownLease` in its policy"},
+		{code("<resourceName>-plugin-<plugin>"), "Lease", "Of a plugin whose policy has `leaderElection: {ownLease: true}`"},
 		{code(devloop.value(t, "fieldManager")), "field manager", "What `thole dev` applies from `crd.yaml` and `sample.yaml`"},
 	})
 }

@@ -30,7 +30,10 @@ var (
 		"cli":    commandLine,
 		"config": configTable,
 		"election": func(t *testing.T) string {
-			return fieldTable(t, "host/config", "LeaderElection", "leaderElection.")
+			return fieldTable(t, "host/with/leaderelection", "HostSettings", "leaderElection.")
+		},
+		"election-policy": func(t *testing.T) string {
+			return fieldTable(t, "host/with/leaderelection", "Settings", "leaderElection.")
 		},
 		"webhooks":         func(t *testing.T) string { return fieldTable(t, "host/with/webhooks", "HostSettings", "webhooks.") },
 		"webhooks-service": func(t *testing.T) string { return fieldTable(t, "host/with/webhooks", "Service", "webhooks.service.") },

@@ -29,11 +29,17 @@ func Capability() with.Capability {
 func rules(plugin string, host config.HostSection, namespace string) []rights.Rule {
 	s := host.(*HostSettings)
 	at := cmp.Or(s.ResourceNamespace, namespace)
-	const use, onlyIf = "the last good module of the plugin", "the host runs with --leader-elect: without the rule, /plugins reports that the module is not kept"
-	return []rights.Rule{
-		{Namespace: at, Resource: "secrets", Verbs: []string{rights.Create}, Uses: []string{"create: " + use}, OnlyIf: onlyIf},
-		{Namespace: at, Resource: "secrets", Name: s.lastGoodSecrets() + plugin, Verbs: []string{rights.Get, "update"}, Uses: []string{"get, update: " + use}, OnlyIf: onlyIf},
-	}
+	const (
+		use    = "the last good module of the plugin"
+		onlyIf = "the host runs with --leader-elect: without the rule, /plugins reports that the module is not kept"
+	)
+	return []rights.Rule{{
+		Namespace: at, Resource: "secrets",
+		Verbs: []string{rights.Create}, Uses: []string{"create: " + use}, OnlyIf: onlyIf,
+	}, {
+		Namespace: at, Resource: "secrets", Name: s.lastGoodSecrets() + plugin,
+		Verbs: []string{rights.Get, "update"}, Uses: []string{"get, update: " + use}, OnlyIf: onlyIf,
+	}}
 }
 
 // note returns why a module is in no Secret if it is the last good one of its plugin, "" if it may be.

@@ -13,7 +13,8 @@ type collector struct {
 }
 
 func newCollector(leases func() []*election.Lease) collector {
-	return collector{gauge("leader_election_master_status", "Lease of plugins: 1 while this replica leads them, 0 while another one may. None if there is one replica.", "name"), leases}
+	return collector{gauge("leader_election_master_status",
+		"Lease of plugins: 1 while this replica leads them, 0 while another one may. None if there is one replica.", "name"), leases}
 }
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {

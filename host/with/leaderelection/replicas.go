@@ -58,13 +58,15 @@ func (r *replicas) start(ctx context.Context) (run func(context.Context) error, 
 		replica, namespace = pod.Name, cmp.Or(namespace, pod.Namespace)
 	}
 	if namespace == "" {
-		return nil, errors.New("leader election: the namespace of the Leases is not known: name it by --leader-elect-resource-namespace, or set POD_NAME, POD_NAMESPACE and POD_UID by the downward API")
+		return nil, errors.New("leader election: the namespace of the Leases is not known: " +
+			"name it by --leader-elect-resource-namespace, or set POD_NAME, POD_NAMESPACE and POD_UID by the downward API")
 	}
 	if r.kept, err = newKept(r.env, s, namespace, r.logger); err != nil {
 		return nil, err
 	}
 	if r.election, err = election.New(election.Config{
-		Client: r.env.Client, Namespace: namespace, Name: s.ResourceName, Identity: replica + "_" + string(uuid.NewUUID()), Shards: s.Shards,
+		Client: r.env.Client, Namespace: namespace, Name: s.ResourceName, Shards: s.Shards,
+		Identity:      replica + "_" + string(uuid.NewUUID()),
 		LeaseDuration: s.LeaseDuration.Duration, RenewDeadline: s.RenewDeadline.Duration, RetryPeriod: s.RetryPeriod.Duration,
 		Changed: r.changed, Annotated: r.annotated, Rejected: r.rejected, Ready: r.ready, Logger: r.logger,
 	}); err != nil {

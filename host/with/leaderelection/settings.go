@@ -47,12 +47,15 @@ func (s *HostSettings) lastGoodSecrets() string { return s.ResourceName + "-last
 
 // Flags implements [config.Flagged].
 func (s *HostSettings) Flags() []config.Flag {
+	flag := func(name string, field any, usage string) config.Flag {
+		return config.Flag{Name: "leader-elect" + name, Field: field, Usage: usage}
+	}
 	return []config.Flag{
-		{Name: "leader-elect", Field: &s.LeaderElect, Usage: "share the plugins with other replicas: each runs in one of them"},
-		{Name: "leader-elect-lease-duration", Field: &s.LeaseDuration, Usage: "after what time without a renewal another replica takes over"},
-		{Name: "leader-elect-renew-deadline", Field: &s.RenewDeadline, Usage: "for how long a replica may write that cannot renew a Lease"},
-		{Name: "leader-elect-retry-period", Field: &s.RetryPeriod, Usage: "how often a Lease is renewed"},
-		{Name: "leader-elect-resource-namespace", Field: &s.ResourceNamespace, Usage: "namespace of the Leases; default: that of the pod"},
+		flag("", &s.LeaderElect, "share the plugins with other replicas: each runs in one of them"),
+		flag("-lease-duration", &s.LeaseDuration, "after what time without a renewal another replica takes over"),
+		flag("-renew-deadline", &s.RenewDeadline, "for how long a replica may write that cannot renew a Lease"),
+		flag("-retry-period", &s.RetryPeriod, "how often a Lease is renewed"),
+		flag("-resource-namespace", &s.ResourceNamespace, "namespace of the Leases; default: that of the pod"),
 	}
 }
 
