@@ -106,8 +106,8 @@ func newManyWidgets(b *testing.B, c abi.Controller) *manyWidgets {
 	m.edges = edges.New(edges.Config{PluginBytes: 1 << 40, HostBytes: 1 << 40})
 	m.kind = m.edges.Kind(gadget)
 	effects, err := effect.New(effect.Config{
-		REST: &rest.Config{Host: "http://localhost", Transport: m}, Plugin: "p", Store: m, Recorder: nobody{},
-		Now: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) },
+		Planner: effect.Planner{Plugin: "p", Store: m, Now: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		REST:    &rest.Config{Host: "http://localhost", Transport: m}, Recorder: nobody{},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -62,8 +62,11 @@ func (s *session) adoptObject(ctx context.Context, a plannedApply, have *object.
 	adopts := false
 	write := ownersWrite{verb: abi.VerbApply, content: a.digest}
 	changed, err := s.patchOwners(ctx, a.location, have, write, func(o *object.Object) ([]byte, error) {
-		adopts = o != nil && o.Controller() == nil
-		return s.adoptionPatch(ctx, a, o)
+		body, err := s.adoptionPatch(a, o)
+		if adopts = o != nil && o.Controller() == nil; adopts && err == nil {
+			err = s.mayAdopt(ctx, o)
+		}
+		return body, err
 	})
 	if changed && adopts {
 		s.records.dropApplied(a.id()) // it is about another object, or one that others have had since
@@ -73,43 +76,40 @@ func (s *session) adoptObject(ctx context.Context, a plannedApply, have *object.
 }
 
 // adoptionPatch returns the patch that adopts an object, nil if it is the primary's already.
-func (s *session) adoptionPatch(ctx context.Context, a plannedApply, o *object.Object) ([]byte, error) {
+func (p *plan) adoptionPatch(a plannedApply, o *object.Object) ([]byte, error) {
 	if o == nil || a.uid != "" && string(o.UID) != a.uid {
 		return nil, newFailure(abi.ClassRetry, string(metav1.StatusReasonNotFound),
 			"the object to adopt does not exist: an apply with adopt creates it only if it has fields")
 	}
-	isChild, err := s.mayApply(a, o)
+	isChild, err := p.mayApply(a, o)
 	switch {
 	case err != nil:
 		return nil, err
-	case isChild && (!s.lacksLabel(a, o) || o.Deleting()):
+	case isChild && (!p.lacksLabel(a, o) || o.Deleting()):
 		return nil, nil
 	case isChild:
-		return metadataPatch(o, func(w *rawjson.Writer) { s.writeLabels(w, a) }), nil
+		return metadataPatch(o, func(w *rawjson.Writer) { p.writeLabels(w, a) }), nil
 	}
-	if err := s.mayAdopt(ctx, o); err != nil {
-		return nil, err
-	}
-	owners, err := s.withController(o)
+	owners, err := p.withController(o)
 	if err != nil {
 		return nil, err
 	}
 	return metadataPatch(o, func(w *rawjson.Writer) {
 		writeOwners(w, owners)
-		s.writeLabels(w, a)
+		p.writeLabels(w, a)
 	}), nil
 }
 
 // withController returns the owner references of an object with the primary as its controller.
 // The others keep their bytes.
-func (s *session) withController(o *object.Object) ([][]byte, error) {
+func (p *plan) withController(o *object.Object) ([][]byte, error) {
 	owners, err := referencesOf(o)
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == s.target.Object.UID })
+	at := slices.IndexFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == p.target.Object.UID })
 	if at < 0 {
-		return append(owners, controllerReference(s.target.Object)), nil
+		return append(owners, controllerReference(p.target.Object)), nil
 	}
 	owners[at], err = rawjson.MergePatch(owners[at], []byte(`{"controller":true,"blockOwnerDeletion":true}`))
 	return owners, err
@@ -123,31 +123,37 @@ func (a plannedApply) adopts(have *object.Object) bool {
 
 // mayAdopt checks whether the primary can become the controller of an object that has none.
 func (s *session) mayAdopt(ctx context.Context, o *object.Object) error {
-	switch {
-	case s.target.Object.Deleting():
-		return newFailure(abi.ClassRetry, reasonBeingDeleted, "the primary is being deleted and adopts nothing: leave the intent out of a cleanup")
-	case o.Deleting():
-		return newFailure(abi.ClassRetry, reasonBeingDeleted, "the object is being deleted and cannot be adopted: wait until it is gone")
+	if err := s.canAdopt(o, s.reloading(ctx)); err != nil {
+		return err
 	}
 	if s.AdoptsPrimaries && !s.locked {
 		return superseded("the object has no controller any more, and was the primary's")
 	}
-	switch owns, err := s.owns(ctx, o.UID, s.target.Object, s.AdoptsPrimaries); {
-	case err != nil:
-		return err
-	case owns:
-		return denied(reasonOutOfScope, "the object owns the primary, or an owner of it: two objects that own each other are both deleted when one of them is; "+
+	return s.checkPrimary(ctx)
+}
+
+// canAdopt is [session.mayAdopt] as far as the objects show it that fresh returns, see [plan.owns].
+func (p *plan) canAdopt(o *object.Object, fresh func(*object.Object) (*object.Object, error)) error {
+	switch {
+	case p.target.Object.Deleting():
+		return newFailure(abi.ClassRetry, reasonBeingDeleted, "the primary is being deleted and adopts nothing: leave the intent out of a cleanup")
+	case o.Deleting():
+		return newFailure(abi.ClassRetry, reasonBeingDeleted, "the object is being deleted and cannot be adopted: wait until it is gone")
+	}
+	owns, err := p.owns(o.UID, p.target.Object, fresh)
+	if err == nil && owns {
+		err = denied(reasonOutOfScope, "the object owns the primary, or an owner of it: two objects that own each other are both deleted when one of them is; "+
 			"release one of them first, or leave the intent out")
 	}
-	return s.checkPrimary(ctx)
+	return err
 }
 
 // maxOwners bounds how many owners of an object are looked at.
 const maxOwners = 64
 
 // owns reports whether an object is, or owns, another one: directly, or by objects that the plugin
-// follows. live reads the owners of each from the API server.
-func (s *session) owns(ctx context.Context, uid types.UID, other *object.Object, live bool) (bool, error) {
+// follows. fresh returns each of the others as it is now; nil: as the cache shows it.
+func (p *plan) owns(uid types.UID, other *object.Object, fresh func(*object.Object) (*object.Object, error)) (bool, error) {
 	if other.UID == uid {
 		return true, nil
 	}
@@ -155,18 +161,17 @@ func (s *session) owns(ctx context.Context, uid types.UID, other *object.Object,
 	for len(next) > 0 && len(seen) < maxOwners {
 		of := next[0]
 		next = next[1:]
-		if live {
-			fresh, err := s.reload(ctx, of)
-			if err != nil {
+		if fresh != nil {
+			var err error
+			if of, err = fresh(of); err != nil {
 				return false, err
 			}
-			of = fresh
 		}
 		for _, r := range of.OwnerReferences {
 			if r.UID == uid {
 				return true, nil
 			}
-			owner := s.followedOwner(abi.Ref{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, UID: string(r.UID)}, of.Namespace)
+			owner := p.followedOwner(abi.Ref{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, UID: string(r.UID)}, of.Namespace)
 			if owner != nil && !seen[r.UID] {
 				seen[r.UID] = true
 				next = append(next, owner)
@@ -176,17 +181,23 @@ func (s *session) owns(ctx context.Context, uid types.UID, other *object.Object,
 	return false, nil
 }
 
-// reload returns an object as the API server has it, or as it was if it is gone.
-func (s *session) reload(ctx context.Context, o *object.Object) (*object.Object, error) {
-	r, err := s.Store.Resource(ctx, o.Kind)
-	if err != nil {
-		return nil, err
+// reloading returns what reads an object from the API server, as it was if it is gone; nil if the cache decides. It
+// does not hold a session, which would cost every call an allocation.
+func (p *Performer) reloading(ctx context.Context) func(*object.Object) (*object.Object, error) {
+	if !p.AdoptsPrimaries {
+		return nil
 	}
-	fresh, err := s.getLive(ctx, location{Resource: r, key: o.Key()})
-	if err != nil || fresh == nil || fresh.UID != o.UID {
-		return o, err
+	return func(o *object.Object) (*object.Object, error) {
+		r, err := p.Store.Resource(ctx, o.Kind)
+		if err != nil {
+			return nil, err
+		}
+		fresh, err := p.getLive(ctx, location{Resource: r, key: o.Key()})
+		if err != nil || fresh == nil || fresh.UID != o.UID {
+			return o, err
+		}
+		return fresh, nil
 	}
-	return fresh, nil
 }
 
 // checkPrimary checks once in a run that the API server has the primary and that it is not

@@ -125,7 +125,7 @@ func (s *session) applyTo(ctx context.Context, a plannedApply, have *object.Obje
 	if !a.owned { // before the request, whose reply may be lost
 		s.shares.add(s.sharer(), a.Kind, a.key, true)
 	}
-	if a.appliedBy, err = s.appliedBy(ctx, a, have, version == noVersion); err != nil {
+	if a.appliedBy, err = s.appliedBy(a, have, version == noVersion, func() (fieldSets, error) { return s.fieldsOf(ctx, a, have) }); err != nil {
 		return err
 	}
 	if have != nil {
@@ -160,19 +160,12 @@ type applyOptions struct {
 
 // sendApply sends the request and records the object that it led to.
 func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Object, o applyOptions) error {
-	body, err := s.request(a, have, o.version)
+	request, err := s.applyPatch(a, have, o)
 	if err != nil {
 		return err
 	}
-	growth := len(body)
-	if have != nil {
-		growth -= have.BytesBy(s.managerOf(a.location))
-	}
 	if err := s.mayWrite(s.target); err != nil {
 		return err
-	}
-	request := patch{
-		patchType: types.ApplyPatchType, create: a.create, manager: s.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
 	}
 	reply, err := s.patch(ctx, a.Resource, a.key, request)
 	if a.annotation != "" && isFull(err) {
@@ -191,6 +184,18 @@ func (s *session) sendApply(ctx context.Context, a plannedApply, have *object.Ob
 		s.logOwner("adopted", a.ref())
 	}
 	return nil
+}
+
+// applyPatch returns the request of an apply to an object, nil if there is none.
+func (p *plan) applyPatch(a plannedApply, have *object.Object, o applyOptions) (patch, error) {
+	body, err := p.request(a, have, o.version)
+	growth := len(body)
+	if have != nil {
+		growth -= have.BytesBy(p.managerOf(a.location))
+	}
+	return patch{
+		patchType: types.ApplyPatchType, create: a.create, manager: p.managerOf(a.location), force: o.force, body: body, before: have, growth: growth,
+	}, err
 }
 
 // isFull reports whether an object was refused because it has no room for another annotation, or
@@ -259,7 +264,7 @@ type plannedApply struct {
 // exists, its uid: the server refuses the request for another object of the name, and
 // also if it would have to create one. It also refuses it for an object of another
 // resourceVersion than version, unless that is "".
-func (s *session) request(a plannedApply, have *object.Object, version string) ([]byte, error) {
+func (p *plan) request(a plannedApply, have *object.Object, version string) ([]byte, error) {
 	return a.with(have, func(w *rawjson.Writer) {
 		if have != nil {
 			w.Name("uid").String(string(have.UID))
@@ -267,19 +272,19 @@ func (s *session) request(a plannedApply, have *object.Object, version string) (
 		if version != "" {
 			w.Name("resourceVersion").String(version)
 		}
-		s.writeLabels(w, a)
+		p.writeLabels(w, a)
 	})
 }
 
 // writeLabels writes the labels of the host. They are not part of the digest, so
 // that nothing has to be applied again only because the manifest of the plugin has changed.
-func (s *session) writeLabels(w *rawjson.Writer, a plannedApply) {
+func (p *plan) writeLabels(w *rawjson.Writer, a plannedApply) {
 	if !a.managed && a.appliedBy == "" {
 		return
 	}
 	w.Name("labels").Object(func() {
 		if a.managed {
-			w.Name(abi.LabelManagedBy).String(s.Plugin)
+			w.Name(abi.LabelManagedBy).String(p.Plugin)
 		}
 		if a.appliedBy != "" {
 			w.Name(abi.LabelAppliedBy).String(a.appliedBy)
@@ -288,8 +293,8 @@ func (s *session) writeLabels(w *rawjson.Writer, a plannedApply) {
 }
 
 // lacksLabel reports whether the label of a managed object has to be set.
-func (s *session) lacksLabel(a plannedApply, have *object.Object) bool {
-	return a.managed && have.Labels[abi.LabelManagedBy] != s.Plugin
+func (p *plan) lacksLabel(a plannedApply, have *object.Object) bool {
+	return a.managed && have.Labels[abi.LabelManagedBy] != p.Plugin
 }
 
 // with returns the body with the annotation and other members of metadata.
@@ -352,7 +357,7 @@ func (a plannedApply) wasCreated(have *object.Object) bool {
 
 // planApply checks an intent and makes the body of its request. The returned
 // ref names the object as far as it is known.
-func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApply, ref abi.Ref, err error) {
+func (p *plan) planApply(ctx context.Context, wanted abi.Apply) (a plannedApply, ref abi.Ref, err error) {
 	i, err := readIntent(wanted.Object)
 	if err != nil {
 		return a, i.ref, invalid("the object of the intent: %v", err)
@@ -369,15 +374,15 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 	if err != nil {
 		return a, i.ref, invalid("the object of the intent: metadata.finalizers: %v", err)
 	}
-	if a.location, err = s.locate(ctx, i.ref, verb); err == nil {
-		err = s.checkOptions(&a)
+	if a.location, err = p.locate(ctx, i.ref, verb); err == nil {
+		err = p.checkOptions(&a)
 	}
 	if err != nil {
 		return a, i.ref, err
 	}
-	s.setAnnotation(&a)
-	a.managed = s.labels && a.owned
-	owners, err := s.ownerReferences(ctx, a.location, i.owners)
+	p.setAnnotation(&a)
+	a.managed = p.labels && a.owned
+	owners, err := p.ownerReferences(ctx, a.location, i.owners)
 	if err != nil {
 		return a, i.ref, err
 	}
@@ -387,18 +392,18 @@ func (s *session) planApply(ctx context.Context, wanted abi.Apply) (a plannedApp
 }
 
 // checkOptions checks what is wanted of an object that was located.
-func (s *session) checkOptions(a *plannedApply) error {
+func (p *plan) checkOptions(a *plannedApply) error {
 	switch {
-	case a.owned && s.target.Gone:
-		return s.impossibleForGone("the primary does not exist any more, and cannot own the object: list the kind in Writes of the controller")
-	case a.alone && a.id() == objectIDOf(s.target.Object.Kind, s.target.Object.Key()):
+	case a.owned && p.target.Gone:
+		return p.impossibleForGone("the primary does not exist any more, and cannot own the object: list the kind in Writes of the controller")
+	case a.alone && a.id() == objectIDOf(p.target.Object.Kind, p.target.Object.Key()):
 		return denied(reasonOutOfScope, "the object is the primary, which cannot own itself: leave the intent out")
 	case a.alone && !a.owned:
 		return denied(reasonOutOfScope, "the primary cannot be the controller of the object: adopt only objects of kinds in Owns of the controller, in the primary's own namespace")
 	case a.create:
-		return s.mayCreate(&a.location)
+		return p.mayCreate(&a.location)
 	case a.replace:
-		return s.mayReplace(&a.location)
+		return p.mayReplace(&a.location)
 	}
 	return nil
 }
@@ -412,14 +417,14 @@ const AppliedAnnotation = "thole.dev/applied"
 // intent. Only one primary applies an object that it owns. Other objects may be
 // applied by several, which need an annotation each, or each would undo the
 // others' in every run.
-func (s *session) setAnnotation(a *plannedApply) {
-	a.annotation, a.primary, a.primaryUID = AppliedAnnotation, s.target.Object.Key().String(), s.target.Object.UID
+func (p *plan) setAnnotation(a *plannedApply) {
+	a.annotation, a.primary, a.primaryUID = AppliedAnnotation, p.target.Object.Key().String(), p.target.Object.UID
 	if a.owned {
-		if s.target.Controller.Applied == abi.AppliedMemory {
+		if p.target.Controller.Applied == abi.AppliedMemory {
 			a.annotation = ""
 		}
 		return
 	}
-	a.annotation = s.sharedAnnotation(s.target.Controller, s.target.Object.Key())
-	a.former = s.formerAnnotation(s.target.Controller)
+	a.annotation = p.sharedAnnotation(p.target.Controller, p.target.Object.Key())
+	a.former = p.formerAnnotation(p.target.Controller)
 }

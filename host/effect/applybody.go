@@ -151,8 +151,8 @@ func (in *intent) hasFields() bool {
 
 // ownerReferences returns the owner references of an object: the primary as
 // its controller if it is owned, and those of the intent that name others.
-func (s *session) ownerReferences(ctx context.Context, at location, wanted [][]byte) (owners [][]byte, err error) {
-	primary := s.target.Object
+func (p *plan) ownerReferences(ctx context.Context, at location, wanted [][]byte) (owners [][]byte, err error) {
+	primary := p.target.Object
 	if at.owned {
 		owners = append(owners, controllerReference(primary))
 	}
@@ -169,11 +169,11 @@ func (s *session) ownerReferences(ctx context.Context, at location, wanted [][]b
 			return nil, invalid("ownerReferences: controller must not be set: the host sets it for kinds in Owns of the controller")
 		case isPrimary && objectIDOf(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Name: ref.Name}) != objectIDOf(primary.Kind, object.Key{Name: primary.Name}):
 			return nil, invalid("ownerReferences: the uid of the primary beside another kind or name")
-		case !isPrimary && s.followedOwner(ref, at.key.Namespace) == nil:
+		case !isPrimary && p.followedOwner(ref, at.key.Namespace) == nil:
 			return nil, denied(reasonOutOfScope, "ownerReferences: %s %s with the uid %q is not an object that the plugin follows, "+
 				"and the garbage collector deletes what is owned by nothing: leave it out, or name its kind in Reads of the controller", ref.Kind, ref.Name, ref.UID)
 		default:
-			if err := s.checkCycle(ctx, at, ref, isPrimary); err != nil {
+			if err := p.checkCycle(ctx, at, ref, isPrimary); err != nil {
 				return nil, err
 			}
 			owners = append(owners, w)
@@ -183,16 +183,16 @@ func (s *session) ownerReferences(ctx context.Context, at location, wanted [][]b
 }
 
 // checkCycle refuses an owner that the object owns, as far as the cache shows.
-func (s *session) checkCycle(ctx context.Context, at location, ref abi.Ref, isPrimary bool) error {
-	owner := s.target.Object
+func (p *plan) checkCycle(ctx context.Context, at location, ref abi.Ref, isPrimary bool) error {
+	owner := p.target.Object
 	if !isPrimary {
-		owner = s.followedOwner(ref, at.key.Namespace)
+		owner = p.followedOwner(ref, at.key.Namespace)
 	}
-	have, _ := s.Store.Get(at.Kind, at.key)
+	have, _ := p.Store.Get(at.Kind, at.key)
 	if have == nil {
 		return nil
 	}
-	owns, err := s.owns(ctx, have.UID, owner, false)
+	owns, err := p.owns(have.UID, owner, nil)
 	if err == nil && owns {
 		err = denied(reasonOutOfScope, "ownerReferences: the object is %s %s, or owns it: two objects that own each other are both deleted when one of them is; leave the reference out", ref.Kind, ref.Name)
 	}
@@ -201,9 +201,9 @@ func (s *session) checkCycle(ctx context.Context, at location, ref abi.Ref, isPr
 
 // followedOwner returns an object that can own others in a namespace, nil if the plugin does
 // not follow it.
-func (s *session) followedOwner(ref abi.Ref, namespace string) *object.Object {
+func (p *plan) followedOwner(ref abi.Ref, namespace string) *object.Object {
 	for _, in := range []string{namespace, ""} {
-		o, _ := s.Store.Get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Namespace: in, Name: ref.Name})
+		o, _ := p.Store.Get(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}, object.Key{Namespace: in, Name: ref.Name})
 		if o != nil && string(o.UID) == ref.UID {
 			return o
 		}

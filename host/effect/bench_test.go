@@ -29,7 +29,7 @@ func benchWorld(b *testing.B) (*Performer, *store, Target, *abi.Result) {
 	}))
 	b.Cleanup(server.Close)
 	s := &store{}
-	p, err := New(Config{REST: &rest.Config{Host: server.URL}, Plugin: "demo", Store: s, Recorder: &recorder{}})
+	p, err := New(Config{REST: &rest.Config{Host: server.URL}, Planner: Planner{Plugin: "demo", Store: s}, Recorder: &recorder{}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func TestConfigIsValidated(t *testing.T) {
-	good := Config{REST: &rest.Config{}, Plugin: "demo", Store: &store{}, Recorder: &recorder{}}
+	good := Config{REST: &rest.Config{}, Planner: Planner{Plugin: "demo", Store: &store{}}, Recorder: &recorder{}}
 	for name, change := range map[string]func(*Config){
 		"no cluster":  func(c *Config) { c.REST = nil },
 		"no store":    func(c *Config) { c.Store = nil },
@@ -42,7 +42,7 @@ func TestConfigIsValidated(t *testing.T) {
 }
 
 func TestLongFieldManagersAreShortenedAndDistinct(t *testing.T) {
-	p := &Performer{Config: Config{Plugin: strings.Repeat("p", 63)}}
+	p := &Performer{Config: Config{Planner: Planner{Plugin: strings.Repeat("p", 63)}}}
 	long := &abi.Controller{Name: strings.Repeat("c", 63)}
 	other := &abi.Controller{Name: strings.Repeat("c", 62) + "d"}
 	if got := p.manager(long); len(got) > maxManager || got == p.manager(other) || !strings.HasPrefix(got, "thole/ppp") {

@@ -60,7 +60,7 @@ func (s *session) post(ctx context.Context, a plannedApply) error {
 		s.shares.add(s.sharer(), a.Kind, a.key, true)
 	}
 	var err error
-	if a.appliedBy, err = s.appliedBy(ctx, a, nil, true); err != nil {
+	if a.appliedBy, err = s.appliedBy(a, nil, true, nil); err != nil {
 		return err
 	}
 	err = s.sendApply(ctx, a, nil, applyOptions{})

@@ -305,7 +305,7 @@ func TestACreationNeverChangesAnObject(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &session{Performer: w.Performer, target: target, records: w.memory.of(target, true), named: map[objectID]bool{}}
+			s := newSession(w.Performer, target)
 			a, _, err := s.planApply(t.Context(), abi.Apply{Object: fmt.Appendf(nil, configObject, "v")})
 			if err != nil {
 				t.Fatal(err)

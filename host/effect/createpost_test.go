@@ -358,7 +358,7 @@ func TestCreateRecognizesWhatAnApplyHasCreated(t *testing.T) {
 		if memory {
 			target = remembering(target)
 		}
-		s := &session{Performer: w.Performer, target: target, records: w.memory.of(target, true), named: map[objectID]bool{}}
+		s := newSession(w.Performer, target)
 		a, _, err := s.planApply(t.Context(), abi.Apply{Object: fmt.Appendf(nil, podObject, "web:1"), Create: true})
 		if err != nil {
 			t.Fatal(err)

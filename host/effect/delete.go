@@ -22,9 +22,9 @@ type plannedDelete struct {
 	version     string                     // the only resourceVersion that is deleted, "" for any
 }
 
-func (s *session) planDelete(ctx context.Context, wanted abi.Delete) (d plannedDelete, err error) {
+func (p *plan) planDelete(ctx context.Context, wanted abi.Delete) (d plannedDelete, err error) {
 	d = plannedDelete{propagation: metav1.DeletionPropagation(wanted.Propagation), grace: wanted.GracePeriodSeconds, version: wanted.ResourceVersion}
-	d.location, err = s.locate(ctx, wanted.Ref, rights.Delete)
+	d.location, err = p.locate(ctx, wanted.Ref, rights.Delete)
 	return d, err
 }
 

@@ -18,15 +18,15 @@ import (
 const notReleased = "the primary cannot be the controller of the object: release only objects of kinds in Owns of the controller, in the primary's own namespace"
 
 // planDisown checks an object to release.
-func (s *session) planDisown(ctx context.Context, ref abi.Ref) (at location, err error) {
-	if own := s.target.Object.Namespace; own != "" && ref.Namespace != "" && ref.Namespace != own {
+func (p *plan) planDisown(ctx context.Context, ref abi.Ref) (at location, err error) {
+	if own := p.target.Object.Namespace; own != "" && ref.Namespace != "" && ref.Namespace != own {
 		return at, denied(reasonOutOfScope, notReleased)
 	}
-	at, err = s.locate(ctx, ref, rights.Patch)
+	at, err = p.locate(ctx, ref, rights.Patch)
 	switch {
 	case err != nil:
 		return at, err
-	case at.id() == objectIDOf(s.target.Object.Kind, s.target.Object.Key()):
+	case at.id() == objectIDOf(p.target.Object.Kind, p.target.Object.Key()):
 		return at, denied(reasonOutOfScope, "the object is the primary, which does not control itself")
 	case !at.owned:
 		return at, denied(reasonOutOfScope, notReleased)
@@ -55,22 +55,22 @@ func (s *session) disown(ctx context.Context, at location) error {
 
 // ownLabels returns the labels by which an object is the plugin's. One that was released and is adopted again
 // counts as adopted.
-func (s *session) ownLabels(o *object.Object) (names []string) {
-	if o.Labels[abi.LabelManagedBy] == s.Plugin {
+func (p *plan) ownLabels(o *object.Object) (names []string) {
+	if o.Labels[abi.LabelManagedBy] == p.Plugin {
 		names = append(names, abi.LabelManagedBy)
 	}
-	if o.Labels[abi.LabelAppliedBy] == abi.AppliedBy(s.Plugin, s.target.Controller.Name) {
+	if o.Labels[abi.LabelAppliedBy] == abi.AppliedBy(p.Plugin, p.target.Controller.Name) {
 		names = append(names, abi.LabelAppliedBy)
 	}
 	return names
 }
 
 // disownPatch returns the patch for an object, nil if there is nothing to take off.
-func (s *session) disownPatch(at location, o *object.Object) ([]byte, error) {
+func (p *plan) disownPatch(at location, o *object.Object) ([]byte, error) {
 	if o == nil || at.uid != "" && string(o.UID) != at.uid {
 		return nil, nil
 	}
-	primary := s.target.Object.UID
+	primary := p.target.Object.UID
 	if c := o.Controller(); c != nil && c.UID != primary {
 		return nil, denied(reasonControlled, "the object is controlled by %s %s %s: only what the primary controls can be released", c.APIVersion, c.Kind, c.Name)
 	}
@@ -89,7 +89,7 @@ func (s *session) disownPatch(at location, o *object.Object) ([]byte, error) {
 	}
 	return metadataPatch(o, func(w *rawjson.Writer) {
 		writeOwners(w, others)
-		if labels := s.ownLabels(o); len(labels) > 0 {
+		if labels := p.ownLabels(o); len(labels) > 0 {
 			w.Name("labels").Object(func() {
 				for _, name := range labels {
 					w.Name(name).Raw(nil)

@@ -9,7 +9,7 @@
 //
 // # Order and failure
 //
-// The caller (perform in host/dispatch/worker.go) performs the effects of one run
+// The caller (host/dispatch/perform.go) performs the effects of one run
 // in the order finalizer, patch, release, apply, delete, events, status:
 // [Performer.EnsureFinalizer], [Performer.PerformIntents], [Performer.Release],
 // [Performer.WriteStatus], [Performer.RemoveFinalizer]. Every intent is checked
@@ -30,11 +30,14 @@
 // # Files
 //
 //	effect.go     the Performer and its configuration
+//	plan.go       the Planner: what is sent, decided without a client
+//	requests.go   all that would be sent for a run
 //	client.go     requests to the API server
 //	guard.go      no write of a replica that does not lead its plugin
 //	apierrors.go  classification of errors, and their messages
 //	report.go     what was written, or would have been in a dry run
-//	finalizer.go  adding and removing a finalizer; updates of the primary
+//	finalizer.go  adding and removing a finalizer
+//	primary.go    updates of the primary
 //	annotate.go   an annotation of the primary that is the host's own
 //	intents.go    patch, apply, delete and events of one result, in order
 //	delete.go     deletes
@@ -128,10 +131,10 @@ type Recorder interface {
 
 // Config configures a [Performer].
 type Config struct {
+	Planner
 	// REST is how the API server is reached. Its rate limits, content types,
 	// warning handler and User-Agent are replaced by those of the plugin.
 	REST    *rest.Config
-	Plugin  string // a DNS label
 	Version string // of the host; part of the User-Agent
 	Digest  string // of the module in hex; part of the User-Agent
 	// Account is the service account that the plugin acts as. The zero value
@@ -141,9 +144,7 @@ type Config struct {
 	// the cache decides nothing: what becomes of a write would tell what is there.
 	MayGet func(ctx context.Context, r object.Resource, key object.Key) bool
 
-	Store    Store
 	Recorder Recorder // the host's: Events are always emitted as the host
-	Logger   hclog.Logger
 
 	QPS     float32       // writes per second; 0: unlimited
 	Burst   int           // writes at once after a pause; default: those of a second
@@ -163,15 +164,6 @@ type Config struct {
 	// because of that limit.
 	ObserveLimit func(limit string)
 
-	// Allow are the entries of the plugin's policy. Objects outside of the namespace of a
-	// namespaced primary cannot be owned.
-	Allow rights.Entries
-	// Namespaces are those in which the plugin may change objects, of which its
-	// primaries are some; nil for all. Cluster-scoped objects are not affected.
-	Namespaces []string
-	// Managed labels what the plugin owns [abi.LabelManagedBy].
-	Managed bool
-
 	// AdoptsPrimaries is set if a controller of the plugin owns a kind that one of them is for. Two
 	// adoptions at once could make objects own each other: they are made one after the other.
 	AdoptsPrimaries bool
@@ -183,8 +175,6 @@ type Config struct {
 	// DryRun lets the API server check every write without storing it. What
 	// would have changed is logged.
 	DryRun bool
-
-	Now func() time.Time // default time.Now
 }
 
 // validate checks that the configuration is complete, and sets the defaults.
@@ -273,23 +263,6 @@ func (p *Performer) inheritLimits(from *Performer) {
 	p.writes = from.writes
 }
 
-// Target is the primary of a run and the controller that it runs for.
-type Target struct {
-	Controller *abi.Controller
-	// Object is the primary as the guest was given it or, after an effect that
-	// wrote it, as the API server returned it.
-	Object *object.Object
-	// Gone is set if the primary does not exist any more: it can own nothing.
-	Gone bool
-	// NoOutage is set if a write of the last run was answered with the code 500, the API server has
-	// answered a read for this run, and no run of the last minute has found out that it is an outage all
-	// the same. Another 500 is then no outage.
-	NoOutage bool
-	// Cleanup is set beside Gone if the run is the cleanup. What cannot be done for an object that
-	// is gone then ends it: no later run can do it.
-	Cleanup bool
-}
-
 // mayWrite returns a failure with [Failure.Later] if the limit of writes is reached.
 // A place under the limit is then reserved for the next write for the target, which
 // has to wait for its time, whichever run it is of.
@@ -336,22 +309,3 @@ func (p *Performer) ForgetAll() {
 // changed. Fields of status that the server pruned are sent again with the
 // next status, instead of after [prunedFor].
 func (p *Performer) ForgetSchema(kind abi.Kind) { p.pruned.reset(kind) }
-
-// maxManager is the API server's limit of a field manager's name, in bytes.
-const maxManager = 128
-
-// manager returns the field manager of a controller, which it uses for primaries
-// and the objects that they own. Two DNS labels of full length do not fit; a name
-// that is too long ends in a digest instead.
-func (p *Performer) manager(c *abi.Controller) string {
-	return limit(object.ManagerPrefix+p.Plugin+"/"+c.Name, maxManager)
-}
-
-// limit returns a name of at most so many bytes.
-func limit(name string, most int) string {
-	if len(name) <= most {
-		return name
-	}
-	tail := "-" + sumStrings(name).String()[:8]
-	return name[:most-len(tail)] + tail
-}

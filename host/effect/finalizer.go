@@ -7,15 +7,13 @@ import (
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
 )
 
-// This file adds and removes finalizers. Its last part is what the updates of
-// the primary, finalizers and status, have in common.
+// This file adds and removes finalizers.
 
 // finalizerDomain is between the names of a plugin and of its controller, which are
 // DNS labels: no two controllers have the same finalizer.
@@ -32,7 +30,7 @@ func FinalizerController(plugin, finalizer string) (controller string, ok bool) 
 }
 
 // HasFinalizer reports whether the primary carries its controller's finalizer.
-func (p *Performer) HasFinalizer(t Target) bool {
+func (p *Planner) HasFinalizer(t Target) bool {
 	return slices.Contains(t.Object.Finalizers, Finalizer(p.Plugin, t.Controller.Name))
 }
 
@@ -41,17 +39,20 @@ func (p *Performer) HasFinalizer(t Target) bool {
 // finalizer can be added.
 func (p *Performer) EnsureFinalizer(ctx context.Context, t Target) (Report, *Failure) {
 	name := Finalizer(p.Plugin, t.Controller.Name)
-	return p.editFinalizers(ctx, t, len(name), func(o *object.Object) (*operation, error) {
-		switch {
-		case o == nil:
-			return nil, superseded("the object does not exist any more")
-		case slices.Contains(o.Finalizers, name):
-			return nil, nil
-		case o.Deleting():
-			return nil, superseded("the object is being deleted: no finalizer can be added")
-		}
-		return &operation{Op: "add", Path: "/metadata/finalizers", Value: append(slices.Clip(o.Finalizers), name)}, nil
-	})
+	return p.editFinalizers(ctx, t, len(name), func(o *object.Object) (*operation, error) { return additionOf(name, o) })
+}
+
+// additionOf returns what adds a finalizer to an object, nil if it is there; the object is nil if it does not exist.
+func additionOf(name string, o *object.Object) (*operation, error) {
+	switch {
+	case o == nil:
+		return nil, superseded("the object does not exist any more")
+	case slices.Contains(o.Finalizers, name):
+		return nil, nil
+	case o.Deleting():
+		return nil, superseded("the object is being deleted: no finalizer can be added")
+	}
+	return &operation{Op: "add", Path: "/metadata/finalizers", Value: append(slices.Clip(o.Finalizers), name)}, nil
 }
 
 // RemoveFinalizer removes the controller's finalizer and no other. If the
@@ -64,16 +65,21 @@ func (p *Performer) RemoveFinalizer(ctx context.Context, t Target) (Report, *Fai
 		if gone = o == nil; gone {
 			return nil, nil
 		}
-		i := slices.Index(o.Finalizers, name)
-		if i < 0 {
-			return nil, nil
-		}
-		return &operation{Op: "remove", Path: "/metadata/finalizers/" + strconv.Itoa(i)}, nil
+		return removalOf(name, o), nil
 	})
 	if gone || len(report.Writes) > 0 && report.Primary == nil {
 		p.Forget(t.Object.Identity())
 	}
 	return report, failure
+}
+
+// removalOf returns what removes a finalizer of an object, nil if it is not there.
+func removalOf(name string, o *object.Object) *operation {
+	i := slices.Index(o.Finalizers, name)
+	if i < 0 {
+		return nil
+	}
+	return &operation{Op: "remove", Path: "/metadata/finalizers/" + strconv.Itoa(i)}
 }
 
 // isLastUpdate reports whether the object was deleted by the update that
@@ -105,16 +111,9 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, growth int, ed
 		if err != nil || next == nil {
 			return nil, err
 		}
-		operations := []operation{
-			{Op: "test", Path: "/metadata/uid", Value: o.UID},
-			{Op: "test", Path: "/metadata/finalizers", Value: o.Finalizers}, // an absent list is null
-			*next,
-		}
-		if version := p.onlyVersion(o.ResourceVersion); version != "" {
-			operations = append(operations, operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
-		}
-		body, err := json.Marshal(operations)
-		return &patch{patchType: types.JSONPatchType, manager: p.manager(t.Controller), body: body, growth: growth, frees: growth < 0}, err
+		change, err := p.finalizerPatch(t.Controller, o, *next, p.onlyVersion(o.ResourceVersion))
+		change.growth, change.frees = growth, growth < 0
+		return &change, err
 	})
 	if err != nil {
 		return report, failed(abi.VerbFinalizer, t.Object.Ref(), err)
@@ -129,74 +128,16 @@ func (p *Performer) editFinalizers(ctx context.Context, t Target, growth int, ed
 	return report, nil
 }
 
-// maxUpdates is how often an update of the primary is sent because another
-// client changed the primary meanwhile.
-const maxUpdates = 5
-
-// update sends the patch that plan returns for the primary, nil for none. If
-// the patch is refused, and changed reports that what it depends on has changed
-// meanwhile, plan is called for what the primary is now: nil if it does not
-// exist any more or another object has its name. update returns the primary
-// before the patch and as the server returned it; both are nil if nothing was
-// sent.
-func (p *Performer) update(ctx context.Context, t Target, changed func(from, to *object.Object) bool, plan func(object.Resource, *object.Object) (*patch, error)) (before, reply *object.Object, err error) {
-	if err := p.mayChangeIn(t.Object.Namespace); err != nil {
-		return nil, nil, err
+// finalizerPatch returns the patch of the finalizers of an object, for that version of it alone unless it is "".
+func (p *Planner) finalizerPatch(c *abi.Controller, o *object.Object, next operation, version string) (patch, error) {
+	operations := []operation{
+		{Op: "test", Path: "/metadata/uid", Value: o.UID},
+		{Op: "test", Path: "/metadata/finalizers", Value: o.Finalizers}, // an absent list is null
+		next,
 	}
-	r, err := p.Store.Resource(ctx, t.Object.Kind)
-	if err != nil {
-		return nil, nil, err
+	if version != "" {
+		operations = append(operations, operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
 	}
-	o := t.Object
-	for sent := 0; ; sent++ {
-		next, err := plan(r, o)
-		switch {
-		case err != nil || next == nil:
-			return nil, nil, err
-		case sent == maxUpdates:
-			return nil, nil, superseded("the object changed %d times during the write", sent)
-		}
-		if err := p.mayPatchPrimary(o, next.subresource()); err != nil {
-			return nil, nil, err
-		}
-		if err := p.mayWrite(t); err != nil {
-			return nil, nil, err
-		}
-		next.before = o
-		reply, refused := p.patch(ctx, r, o.Key(), *next)
-		if refused == nil {
-			return o, reply, nil
-		}
-		fresh, err := p.reread(ctx, r, o, refused)
-		if err != nil {
-			return nil, nil, err
-		}
-		if fresh != nil && !changed(o, fresh) {
-			return nil, nil, refused // for another reason than a change
-		}
-		o = fresh
-	}
-}
-
-// reread returns an object as it is after a write of it was refused, nil if it
-// does not exist any more or another object has its name. It returns refused
-// if the reason cannot be a change of the object: a failed test of a JSON
-// patch, for example, is 422.
-func (p *Performer) reread(ctx context.Context, r object.Resource, o *object.Object, refused error) (*object.Object, error) {
-	notFound := apierrors.IsNotFound(refused)
-	if !notFound && !apierrors.IsConflict(refused) && !apierrors.IsInvalid(refused) {
-		return nil, refused
-	}
-	fresh, err := p.client.get(ctx, r, o.Key())
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case fresh.UID != o.UID:
-		return nil, nil
-	case notFound:
-		return nil, refused // the object exists, its subresource does not
-	}
-	return fresh, nil
+	body, err := json.Marshal(operations)
+	return patch{patchType: types.JSONPatchType, manager: p.manager(c), body: body, before: o}, err
 }

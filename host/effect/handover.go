@@ -32,7 +32,7 @@ type handover struct {
 
 // formerAnnotation returns the name of the annotation that an earlier version
 // of the host used for all primaries of a controller.
-func (p *Performer) formerAnnotation(c *abi.Controller) string {
+func (p *Planner) formerAnnotation(c *abi.Controller) string {
 	return c.Name + "." + p.Plugin + "." + AppliedAnnotation
 }
 
@@ -63,11 +63,11 @@ func (s *session) takeOver(ctx context.Context, at location, have *object.Object
 
 // handover returns what has to be handed over, by the annotations of an object and its field
 // managers.
-func (s *session) handover(at location, have *object.Object) (h handover, ok bool) {
-	c, primary := s.target.Controller, s.target.Object
-	forAll, forOne := s.manager(c), s.sharedManager(c, primary.Key())
+func (p *plan) handover(at location, have *object.Object) (h handover, ok bool) {
+	c, primary := p.target.Controller, p.target.Object
+	forAll, forOne := p.manager(c), p.sharedManager(c, primary.Key())
 	if at.owned { // the kind was in writes
-		h = handover{from: forOne, to: forAll, annotation: s.sharedAnnotation(c, primary.Key()), whole: true}
+		h = handover{from: forOne, to: forAll, annotation: p.sharedAnnotation(c, primary.Key()), whole: true}
 		_, ok = have.Annotations[h.annotation]
 		return h, ok
 	}
@@ -78,9 +78,9 @@ func (s *session) handover(at location, have *object.Object) (h handover, ok boo
 			return e.Manager == h.from && e.Operation == metav1.ManagedFieldsOperationApply || isCreationOf(e, h.from)
 		})
 	}
-	h = handover{from: forAll, to: forOne, annotation: s.formerAnnotation(c)}
+	h = handover{from: forAll, to: forOne, annotation: p.formerAnnotation(c)}
 	if _, ok = have.Annotations[h.annotation]; !ok {
-		h.from, h.annotation = forOne, s.sharedAnnotation(c, primary.Key())
+		h.from, h.annotation = forOne, p.sharedAnnotation(c, primary.Key())
 		ok = slices.ContainsFunc(have.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return isCreationOf(e, h.from) })
 	}
 	return h, ok

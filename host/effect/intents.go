@@ -19,15 +19,10 @@ import (
 
 // session is one call of [Performer.PerformIntents].
 type session struct {
+	plan
 	*Performer
-	target  Target
 	records *records // of the target
-	named   map[objectID]bool
-	labels  bool // what is owned is labelled
 	report  Report
-	disowns []location
-	applies []plannedApply
-	deletes []plannedDelete
 
 	locked       bool            // no other adoption of the plugin is under way
 	primaryLives bool            // the API server has it, and it is not being deleted
@@ -40,50 +35,20 @@ type session struct {
 // the first that fails ends the call, or its group. The report holds what was
 // written, also after a failure, and how groups have failed.
 func (p *Performer) PerformIntents(ctx context.Context, t Target, result *abi.Result) (Report, *Failure) {
-	s := &session{
-		Performer: p, target: t, records: p.memory.of(t, true),
-		named: make(map[objectID]bool, len(result.Release)+len(result.Apply)+len(result.Delete)),
-	}
 	labels, end := p.labelling.call()
 	defer end()
-	s.labels = labels || p.Managed
-	failure := s.plan(ctx, result)
+	s := &session{Performer: p, records: p.memory.of(t, true)}
+	failure := s.check(ctx, &p.Planner, t, result, labels || p.Managed)
 	if failure != nil {
 		return s.report, failure
 	}
+	s.records.keep(s.named)
+	s.shares.name(s.sharer(), s.named)
 	if failure = s.perform(ctx, result); failure != nil {
 		s.endGroups(result.Events)
 	}
 	s.emitEvents(result.Events)
 	return s.report, failure
-}
-
-// plan checks every intent.
-func (s *session) plan(ctx context.Context, result *abi.Result) *Failure {
-	for _, ref := range result.Release {
-		at, err := s.planDisown(ctx, ref)
-		if err != nil {
-			return failed(abi.VerbRelease, ref, err)
-		}
-		s.disowns = append(s.disowns, at)
-	}
-	for _, intent := range result.Apply {
-		a, ref, err := s.planApply(ctx, intent)
-		if failure := a.setGroup(intent.Group, abi.VerbApply, ref, err); failure != nil {
-			return failure
-		}
-		s.applies = append(s.applies, a)
-	}
-	for _, d := range result.Delete {
-		planned, err := s.planDelete(ctx, d)
-		if failure := planned.setGroup(d.Group, abi.VerbDelete, d.Ref, err); failure != nil {
-			return failure
-		}
-		s.deletes = append(s.deletes, planned)
-	}
-	s.records.keep(s.named)
-	s.shares.name(s.sharer(), s.named)
-	return nil
 }
 
 // perform performs the checked intents in order, until one fails that is of no group.
@@ -143,20 +108,7 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 		return err
 	}
 	before := s.target.Object
-	if err := s.mayChangeIn(before.Namespace); err != nil {
-		return err
-	}
-	if err := s.mayPatchPrimary(before, ""); err != nil {
-		return err
-	}
-	growth, err := growthBy(before, body)
-	if err != nil {
-		return err
-	}
-	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(before.UID))+`}}`))
-	if version := s.onlyVersion(before.ResourceVersion); err == nil && version != "" {
-		body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"resourceVersion":`+quote(version)+`}}`))
-	}
+	request, err := s.primaryPatch(before, body, s.onlyVersion(before.ResourceVersion))
 	if err != nil {
 		return err
 	}
@@ -167,9 +119,7 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	if err := s.mayWrite(s.target); err != nil {
 		return err
 	}
-	reply, refused := s.patch(ctx, r, before.Key(), patch{
-		patchType: types.MergePatchType, manager: s.manager(s.target.Controller), body: body, before: before, growth: growth,
-	})
+	reply, refused := s.patch(ctx, r, before.Key(), request)
 	if refused != nil {
 		if fresh, err := s.reread(ctx, r, before, refused); err == nil && fresh == nil {
 			return superseded("the object does not exist any more")
@@ -182,6 +132,25 @@ func (s *session) patchPrimary(ctx context.Context, body []byte) error {
 	s.records.extras().patch = next
 	s.add(&s.report, abi.VerbPatch, before, reply, next.result)
 	return err
+}
+
+// primaryPatch returns the request with a patch of the primary, for that version of it alone unless it is "".
+func (p *plan) primaryPatch(o *object.Object, body []byte, version string) (patch, error) {
+	if err := p.mayChangeIn(o.Namespace); err != nil {
+		return patch{}, err
+	}
+	if err := p.mayPatchPrimary(o, ""); err != nil {
+		return patch{}, err
+	}
+	growth, err := growthBy(o, body)
+	if err != nil {
+		return patch{}, err
+	}
+	body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"uid":`+quote(string(o.UID))+`}}`))
+	if err == nil && version != "" {
+		body, err = rawjson.MergePatch(body, []byte(`{"metadata":{"resourceVersion":`+quote(version)+`}}`))
+	}
+	return patch{patchType: types.MergePatchType, manager: p.manager(p.target.Controller), body: body, before: o, growth: growth}, err
 }
 
 // isNoop reports whether a merge patch of an object would change nothing:
@@ -243,8 +212,8 @@ func (s *session) cached(ctx context.Context, at location) (*object.Object, Pres
 }
 
 // getLive reads an object from the API server, nil if it does not exist.
-func (s *session) getLive(ctx context.Context, at location) (*object.Object, error) {
-	have, err := s.client.get(ctx, at.Resource, at.key)
+func (p *Performer) getLive(ctx context.Context, at location) (*object.Object, error) {
+	have, err := p.client.get(ctx, at.Resource, at.key)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -172,7 +172,7 @@ func TestContentHidesNothingThatAnApplyWouldChange(t *testing.T) {
 				quiet++
 			}
 			now := w.seen(podTemplates, "t")
-			s := &session{Performer: w.Performer, target: target, records: w.memory.of(target, true), named: map[objectID]bool{}}
+			s := newSession(w.Performer, target)
 			a, _, err := s.planApply(t.Context(), abi.Apply{Object: []byte(in)})
 			if err != nil {
 				rt.Fatal(err)

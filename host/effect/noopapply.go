@@ -31,7 +31,7 @@ func (s *session) isNoop(ctx context.Context, a plannedApply, have *object.Objec
 		return false, err
 	}
 	if last == nil || state == (digest{}) || state != last.state {
-		if unchanged, err := s.isUnchanged(ctx, a, have); err != nil || !unchanged {
+		if unchanged, err := s.isUnchanged(a, have, func() (fieldSets, error) { return s.fieldsOf(ctx, a, have) }); err != nil || !unchanged {
 			return false, err
 		}
 	}
@@ -72,20 +72,20 @@ func (s *session) sumState(a plannedApply, have *object.Object) (digest, error) 
 //
 // The annotation alone would miss changes by others. If the object does not show it,
 // the apply is sent, which is idempotent.
-func (s *session) isUnchanged(ctx context.Context, a plannedApply, have *object.Object) (bool, error) {
+func (p *plan) isUnchanged(a plannedApply, have *object.Object, fieldsOf func() (fieldSets, error)) (bool, error) {
 	noted, _ := object.CutNotedBytes(have.Annotations[a.annotation])
 	wanted, _ := object.CutNotedBytes(a.value(have)) // an earlier version of the host has noted no size
 	if noted != wanted {
 		return false, nil
 	}
-	labelled, err := a.with(have, func(w *rawjson.Writer) { s.writeLabels(w, a) })
+	labelled, err := a.with(have, func(w *rawjson.Writer) { p.writeLabels(w, a) })
 	if err != nil {
 		return false, err
 	}
 	if same, err := isExactly(have, labelled); err != nil || same {
 		return same, err
 	}
-	fields, _ := s.fieldsOf(ctx, a, have) // if they cannot be read, the apply finds out
+	fields, _ := fieldsOf() // if they cannot be read, the apply finds out
 	if !fields.current {
 		return false, nil
 	}
@@ -137,12 +137,10 @@ type fieldSets struct {
 // fieldsOf returns which fields the field manager of the location has. They are read from the API
 // server if the cache has not kept them.
 func (s *session) fieldsOf(ctx context.Context, a plannedApply, have *object.Object) (sets fieldSets, err error) {
-	manager := s.managerOf(a.location)
-	applied, known := have.AppliedBy(manager, a.Kind.APIVersion)
-	created, alsoKnown := have.CreatedBy(manager, a.Kind.APIVersion)
-	if known && alsoKnown {
-		return fieldSets{applied, created, true}, nil
+	if sets = s.keptFields(a, have); sets.current {
+		return sets, nil
 	}
+	manager := s.managerOf(a.location)
 	meta, err := s.client.metadata(ctx, a.Resource, a.key)
 	if apierrors.IsNotFound(err) || err == nil && meta.UID != have.UID {
 		return fieldSets{}, nil
@@ -158,6 +156,17 @@ func (s *session) fieldsOf(ctx context.Context, a plannedApply, have *object.Obj
 	}
 	current := meta.ResourceVersion == have.ResourceVersion || a.annotation != "" && meta.Annotations[a.annotation] == have.Annotations[a.annotation]
 	return fieldSets{of(applierOf(meta, manager)), of(creatorOf(meta, manager)), current}, nil
+}
+
+// keptFields is [session.fieldsOf] as the cache has kept it; none are current if it has not.
+func (p *plan) keptFields(a plannedApply, have *object.Object) fieldSets {
+	manager := p.managerOf(a.location)
+	applied, known := have.AppliedBy(manager, a.Kind.APIVersion)
+	created, alsoKnown := have.CreatedBy(manager, a.Kind.APIVersion)
+	if !known || !alsoKnown {
+		return fieldSets{}
+	}
+	return fieldSets{applied, created, true}
 }
 
 // withoutIdentity is a merge patch that removes what names an object, which no

@@ -20,18 +20,18 @@ import (
 // appliedBy returns the label of the controller for an object that is about to be applied; "" if it does
 // not get it. A creation sets it, and a later apply keeps it if the controller has set it: anybody can write
 // the label, but who has applied it, managedFields say. What was adopted never has it so.
-func (s *session) appliedBy(ctx context.Context, a plannedApply, have *object.Object, creates bool) (string, error) {
-	if !s.target.Controller.Prune || !a.owned {
+func (p *plan) appliedBy(a plannedApply, have *object.Object, creates bool, fieldsOf func() (fieldSets, error)) (string, error) {
+	if !p.target.Controller.Prune || !a.owned {
 		return "", nil
 	}
-	value := abi.AppliedBy(s.Plugin, s.target.Controller.Name)
+	value := abi.AppliedBy(p.Plugin, p.target.Controller.Name)
 	if have == nil && creates {
 		return value, nil
 	}
 	if have == nil || have.Labels[abi.LabelAppliedBy] != value {
 		return "", nil
 	}
-	fields, err := s.fieldsOf(ctx, a, have)
+	fields, err := fieldsOf()
 	if err != nil || !ownsAppliedBy(fields.applied) && !ownsAppliedBy(fields.created) {
 		return "", err
 	}
@@ -69,19 +69,19 @@ type created struct {
 
 // unnamed returns the objects that the controller has created for the primary, as far as the cache shows
 // them, and that no intent names: the last one first.
-func (s *session) unnamed(ctx context.Context) (all []created, failure *Failure) {
-	for _, kind := range abi.Kinds(s.target.Controller.Owns) {
-		r, err := s.Store.Resource(ctx, kind)
+func (p *plan) unnamed(ctx context.Context) (all []created, failure *Failure) {
+	for _, kind := range abi.Kinds(p.target.Controller.Owns) {
+		r, err := p.Store.Resource(ctx, kind)
 		if err != nil {
 			return nil, failed(abi.VerbDelete, kind.Ref("", ""), err)
 		}
-		owned, ok := s.Store.OwnedBy(kind, s.target.Object.Namespace, s.target.Object.UID)
+		owned, ok := p.Store.OwnedBy(kind, p.target.Object.Namespace, p.target.Object.UID)
 		if !ok {
 			return nil, failed(abi.VerbDelete, kind.Ref("", ""), newFailure(abi.ClassRetry, reasonCacheNotSynced, "prune: the host does not see all objects of the kind yet"))
 		}
 		for _, o := range owned {
 			at := location{Resource: r, key: o.Key(), uid: string(o.UID), owned: true}
-			if s.mayPrune(&o.ObjectMeta) && !s.named[at.id()] {
+			if p.mayPrune(&o.ObjectMeta) && !p.named[at.id()] {
 				all = append(all, created{at, o})
 			}
 		}
@@ -93,15 +93,26 @@ func (s *session) unnamed(ctx context.Context) (all []created, failure *Failure)
 }
 
 // mayPrune reports whether the metadata of an object says that the controller has created it for the primary.
-func (s *session) mayPrune(o *metav1.ObjectMeta) bool {
+func (p *plan) mayPrune(o *metav1.ObjectMeta) bool {
 	owner := metav1.GetControllerOfNoCopy(o)
-	return owner != nil && owner.UID == s.target.Object.UID && o.DeletionTimestamp == nil &&
-		o.Labels[abi.LabelAppliedBy] == abi.AppliedBy(s.Plugin, s.target.Controller.Name)
+	return owner != nil && owner.UID == p.target.Object.UID && o.DeletionTimestamp == nil &&
+		o.Labels[abi.LabelAppliedBy] == abi.AppliedBy(p.Plugin, p.target.Controller.Name)
+}
+
+// mayPruneIn checks whether the policy allows to delete an object that the controller has created.
+func (p *plan) mayPruneIn(at *location) error {
+	if err := p.mayChangeIn(at.key.Namespace); err != nil {
+		return err
+	}
+	if !p.mayOwn(at, rights.Delete) {
+		return notAllowed(at.Kind, "", rights.Delete, at.key.Namespace, p.target.Object.Namespace)
+	}
+	return nil
 }
 
 // isCreator reports whether the controller itself has set the label of what it creates.
-func (s *session) isCreator(meta metav1.PartialObjectMetadata) bool {
-	manager := s.manager(s.target.Controller)
+func (p *plan) isCreator(meta metav1.PartialObjectMetadata) bool {
+	manager := p.manager(p.target.Controller)
 	return slices.ContainsFunc([]int{applierOf(meta, manager), creatorOf(meta, manager)}, func(i int) bool {
 		return i >= 0 && meta.ManagedFields[i].FieldsV1 != nil && ownsAppliedBy(meta.ManagedFields[i].FieldsV1.GetRawBytes())
 	})
@@ -109,11 +120,8 @@ func (s *session) isCreator(meta metav1.PartialObjectMetadata) bool {
 
 // pruneOne deletes an object if the API server says that the controller has created it, as it is then.
 func (s *session) pruneOne(ctx context.Context, o created) error {
-	if err := s.mayChangeIn(o.key.Namespace); err != nil {
+	if err := s.mayPruneIn(&o.location); err != nil {
 		return err
-	}
-	if !s.mayOwn(&o.location, rights.Delete) {
-		return notAllowed(o.location.Kind, "", rights.Delete, o.key.Namespace, s.target.Object.Namespace)
 	}
 	meta, err := s.client.metadata(ctx, o.Resource, o.key)
 	switch {

@@ -149,7 +149,7 @@ func (p *Performer) refresh(growth int64) {
 }
 
 // managerPrefix begins the names of all field managers of the plugin.
-func (p *Performer) managerPrefix() string { return object.ManagerPrefix + p.Plugin + "/" }
+func (p *Planner) managerPrefix() string { return object.ManagerPrefix + p.Plugin + "/" }
 
 // charge counts a write that changed something. before is nil for a creation, reply for an
 // object that is gone. The lock of the quota is held.

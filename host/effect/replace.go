@@ -27,14 +27,14 @@ const (
 )
 
 // mayReplace checks an intent with replace before any request.
-func (s *session) mayReplace(at *location) error {
+func (p *plan) mayReplace(at *location) error {
 	switch {
 	case !at.owned:
 		return invalid("replace: only objects that the primary owns are deleted to be created anew: list the kind in Owns of the controller")
-	case !s.mayOwn(at, rights.Delete):
-		return notAllowed(at.Kind, "", rights.Delete, at.key.Namespace, s.target.Object.Namespace)
+	case !p.mayOwn(at, rights.Delete):
+		return notAllowed(at.Kind, "", rights.Delete, at.key.Namespace, p.target.Object.Namespace)
 	}
-	return s.mayCreate(at)
+	return p.mayCreate(at)
 }
 
 // replace deletes an object that the API server refuses to change, and creates it anew. If

@@ -40,8 +40,8 @@ func (at location) ref() abi.Ref {
 
 // locate finds the object of an intent, and checks it against the manifest, the policy
 // and the namespace of the primary. verb is that of the write.
-func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at location, err error) {
-	kind, err := s.declaredKind(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
+func (p *plan) locate(ctx context.Context, ref abi.Ref, verb string) (at location, err error) {
+	kind, err := p.declaredKind(abi.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind})
 	if err != nil {
 		return at, err
 	}
@@ -49,30 +49,30 @@ func (s *session) locate(ctx context.Context, ref abi.Ref, verb string) (at loca
 	if err := at.key.Validate(); err != nil {
 		return at, invalid("%v", err)
 	}
-	if at.Resource, err = s.Store.Resource(ctx, kind); err != nil {
+	if at.Resource, err = p.Store.Resource(ctx, kind); err != nil {
 		return at, err
 	}
-	declared := s.target.Controller
+	declared := p.target.Controller
 	at.owned, at.writes = declared.IsOwned(kind), slices.Contains(declared.Writes, kind)
-	if err := s.checkNamespace(&at); err != nil {
+	if err := p.checkNamespace(&at); err != nil {
 		return at, err
 	}
-	if err := s.allow(&at, verb); err != nil {
+	if err := p.allow(&at, verb); err != nil {
 		return at, err
 	}
-	if primary := s.target.Object; at.writes && at.id() == objectIDOf(primary.Kind, primary.Key()) {
-		if s.target.Gone {
-			return at, s.impossibleForGone("the object is the primary, which is gone: it cannot be written to, and another one of its name has a run of its own")
+	if primary := p.target.Object; at.writes && at.id() == objectIDOf(primary.Kind, primary.Key()) {
+		if p.target.Gone {
+			return at, p.impossibleForGone("the object is the primary, which is gone: it cannot be written to, and another one of its name has a run of its own")
 		}
 		at.owned = false // an object cannot own itself
 	}
-	return at, s.addOnce(at.id())
+	return at, p.addOnce(at.id())
 }
 
 // impossibleForGone is the error of an intent that only a primary that exists could have.
-func (s *session) impossibleForGone(message string) error {
+func (p *plan) impossibleForGone(message string) error {
 	class := abi.ClassDenied
-	if s.target.Cleanup {
+	if p.target.Cleanup {
 		class = abi.ClassStalled
 	}
 	return newFailure(class, reasonOutOfScope, message)
@@ -80,19 +80,19 @@ func (s *session) impossibleForGone(message string) error {
 
 // addOnce refuses two intents for one object: each would undo the other in
 // every run.
-func (s *session) addOnce(id objectID) error {
-	if s.named[id] {
+func (p *plan) addOnce(id objectID) error {
+	if p.named[id] {
 		return invalid("the object is named by two intents of one result: return one intent for each object, and to have it deleted and made anew an Apply with children.Replace()")
 	}
-	s.named[id] = true
+	p.named[id] = true
 	return nil
 }
 
 // declaredKind returns the manifest's own copy of a kind. The strings of an
 // intent must not get into anything that is kept, such as a cache of the store:
 // they would keep the whole result in memory.
-func (s *session) declaredKind(kind abi.Kind) (abi.Kind, error) {
-	c := s.target.Controller
+func (p *plan) declaredKind(kind abi.Kind) (abi.Kind, error) {
+	c := p.target.Controller
 	hint := ""
 	for _, kinds := range [...][]abi.Kind{abi.Kinds(c.Owns), c.Writes} {
 		if i := slices.Index(kinds, kind); i >= 0 {
@@ -109,8 +109,8 @@ func (s *session) declaredKind(kind abi.Kind) (abi.Kind, error) {
 
 // checkNamespace fills in the namespace, and checks whether the primary may
 // change objects there.
-func (s *session) checkNamespace(at *location) error {
-	own := s.target.Object.Namespace
+func (p *plan) checkNamespace(at *location) error {
+	own := p.target.Object.Namespace
 	switch {
 	case !at.Namespaced && at.key.Namespace != "":
 		return invalid("metadata.namespace must be empty: the kind is cluster-scoped")
@@ -119,7 +119,7 @@ func (s *session) checkNamespace(at *location) error {
 	case at.Namespaced && at.key.Namespace == "":
 		at.key.Namespace = own
 	}
-	if err := s.mayChangeIn(at.key.Namespace); err != nil {
+	if err := p.mayChangeIn(at.key.Namespace); err != nil {
 		return err
 	}
 	if own == "" || at.key.Namespace == own {
@@ -136,38 +136,38 @@ func (s *session) checkNamespace(at *location) error {
 
 // allow checks a write against the policy. A kind may be in owns and in writes: that it may
 // be written as one of them does not let it be written as the other.
-func (s *session) allow(at *location, verb string) error {
-	at.owned = at.owned && s.mayOwn(at, verb)
-	at.writes = at.writes && s.mayWriteAs(at, verb)
+func (p *plan) allow(at *location, verb string) error {
+	at.owned = at.owned && p.mayOwn(at, verb)
+	at.writes = at.writes && p.mayWriteAs(at, verb)
 	if at.owned || at.writes {
 		return nil
 	}
-	return notAllowed(at.Kind, "", verb, at.key.Namespace, s.target.Object.Namespace)
+	return notAllowed(at.Kind, "", verb, at.key.Namespace, p.target.Object.Namespace)
 }
 
 // mayOwn and mayWriteAs report whether the policy, and what needs no entry, allow a write of
 // an object that the primary owns, or of a kind in writes.
-func (s *session) mayOwn(at *location, verb string) bool {
-	return s.Allow.Owned(at.Kind, verb).Has(at.Namespaced, at.key.Namespace, s.target.Object.Namespace)
+func (p *plan) mayOwn(at *location, verb string) bool {
+	return p.Allow.Owned(at.Kind, verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
 }
 
-func (s *session) mayWriteAs(at *location, verb string) bool {
-	return s.Allow.Reach(at.Kind, "", verb).Has(at.Namespaced, at.key.Namespace, s.target.Object.Namespace)
+func (p *plan) mayWriteAs(at *location, verb string) bool {
+	return p.Allow.Reach(at.Kind, "", verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
 }
 
 // mayCreate checks the creation of an object.
-func (s *session) mayCreate(at *location) error {
-	if at.owned && s.unheldWhileDeleting() {
+func (p *plan) mayCreate(at *location) error {
+	if at.owned && p.unheldWhileDeleting() {
 		return denied(reasonOutOfScope, "the primary is being deleted, and nothing new can belong to it: apply only what exists if the request has deleting")
 	}
-	if at.owned && s.mayOwn(at, rights.Create) || at.writes && s.mayWriteAs(at, rights.Create) {
+	if at.owned && p.mayOwn(at, rights.Create) || at.writes && p.mayWriteAs(at, rights.Create) {
 		return nil
 	}
-	return notAllowed(at.Kind, "", rights.Create, at.key.Namespace, s.target.Object.Namespace)
+	return notAllowed(at.Kind, "", rights.Create, at.key.Namespace, p.target.Object.Namespace)
 }
 
 // mayPatchPrimary checks a patch of the primary or, unless that is "", its subresource.
-func (p *Performer) mayPatchPrimary(primary *object.Object, sub string) error {
+func (p *Planner) mayPatchPrimary(primary *object.Object, sub string) error {
 	if p.Allow.PatchesPrimary(primary.Kind, sub, primary.Namespace) {
 		return nil
 	}
@@ -179,7 +179,7 @@ func notAllowed(kind abi.Kind, sub, verb, namespace, own string) error {
 }
 
 // mayChangeIn checks a namespace, "" for a cluster-scoped object, against the policy.
-func (p *Performer) mayChangeIn(namespace string) error {
+func (p *Planner) mayChangeIn(namespace string) error {
 	if namespace == "" || p.Namespaces == nil || slices.Contains(p.Namespaces, namespace) {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (p *Performer) mayChangeIn(namespace string) error {
 // mayApply checks whose object an apply would change; have is nil if there is
 // none. force is for children that the primary controls: it takes fields away
 // from other managers.
-func (s *session) mayApply(a plannedApply, have *object.Object) (force bool, err error) {
-	primary := s.target.Object
+func (p *plan) mayApply(a plannedApply, have *object.Object) (force bool, err error) {
+	primary := p.target.Object
 	if have == nil {
 		return false, nil // force could only take fields of an object that was created meanwhile
 	}
@@ -202,7 +202,7 @@ func (s *session) mayApply(a plannedApply, have *object.Object) (force bool, err
 	case have.UID == primary.UID:
 		return false, nil
 	case owner != nil:
-		return owner.UID == primary.UID, s.checkController(have)
+		return owner.UID == primary.UID, p.checkController(have)
 	case a.owned && a.unselected:
 		return false, denied(reasonNotAdopted, "the object exists, has no controller and is not among those that the plugin follows: "+
 			"to take it over the kind must be followed as a whole: name it in Reads of the controller, and apply the object with sdk.Adopt()")
@@ -213,12 +213,12 @@ func (s *session) mayApply(a plannedApply, have *object.Object) (force bool, err
 }
 
 // mayDelete checks whose object a delete would remove.
-func (s *session) mayDelete(at location, have *object.Object) error {
+func (p *plan) mayDelete(at location, have *object.Object) error {
 	switch {
-	case have.UID == s.target.Object.UID && at.writes:
+	case have.UID == p.target.Object.UID && at.writes:
 		return nil
 	case have.Controller() != nil:
-		return s.checkController(have)
+		return p.checkController(have)
 	case !at.writes:
 		return denied(reasonNotControlled, "the object is not controlled by the primary: list the kind in Writes of the controller to delete it")
 	}
@@ -227,9 +227,9 @@ func (s *session) mayDelete(at location, have *object.Object) error {
 
 // checkController refuses an object that has another controller than the
 // primary.
-func (s *session) checkController(have *object.Object) error {
+func (p *plan) checkController(have *object.Object) error {
 	owner := have.Controller()
-	if owner.UID == s.target.Object.UID {
+	if owner.UID == p.target.Object.UID {
 		return nil
 	}
 	return denied(reasonControlled, "the object is controlled by %s %s %s and is never changed: choose another name",

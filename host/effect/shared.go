@@ -33,30 +33,30 @@ func sharerOf(c *abi.Controller, primary object.Key) sharer {
 
 func sharerHash(primary object.Key) digest { return sumStrings(primary.Namespace, primary.Name) }
 
-func (s *session) sharer() sharer { return sharerOf(s.target.Controller, s.target.Object.Key()) }
+func (p *plan) sharer() sharer { return sharerOf(p.target.Controller, p.target.Object.Key()) }
 
 // managerOf returns the field manager that applies objects at a location.
-func (s *session) managerOf(at location) string {
+func (p *plan) managerOf(at location) string {
 	if at.owned {
-		return s.manager(s.target.Controller)
+		return p.manager(p.target.Controller)
 	}
-	return s.sharedManager(s.target.Controller, s.target.Object.Key())
+	return p.sharedManager(p.target.Controller, p.target.Object.Key())
 }
 
 // sharedManager returns the field manager of one primary for objects that the
 // controller does not own. The hash is never cut.
-func (p *Performer) sharedManager(c *abi.Controller, primary object.Key) string {
+func (p *Planner) sharedManager(c *abi.Controller, primary object.Key) string {
 	hash := "/" + sharerOf(c, primary).hash.String()
 	return limit(object.ManagerPrefix+p.Plugin+"/"+c.Name, maxManager-len(hash)) + hash
 }
 
 // sharedAnnotation returns the name of the annotation of one primary on an
 // object that the controller does not own.
-func (p *Performer) sharedAnnotation(c *abi.Controller, primary object.Key) string {
+func (p *Planner) sharedAnnotation(c *abi.Controller, primary object.Key) string {
 	return p.sharedPrefix(c) + sharerOf(c, primary).hash.String()
 }
 
-func (p *Performer) sharedPrefix(c *abi.Controller) string { return p.formerAnnotation(c) + "-" }
+func (p *Planner) sharedPrefix(c *abi.Controller) string { return p.formerAnnotation(c) + "-" }
 
 // sharers returns how many primaries apply fields of an object, by its annotations.
 func sharers(annotations map[string]string) (n int) {

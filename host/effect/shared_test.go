@@ -216,7 +216,7 @@ func TestAnnotationsOfOtherSharersAreNotApplied(t *testing.T) {
 
 func TestNamesOfSharersFitTheirLimits(t *testing.T) {
 	long := strings.Repeat("p", 63)
-	p := &Performer{Config: Config{Plugin: long}}
+	p := &Performer{Config: Config{Planner: Planner{Plugin: long}}}
 	seen := map[string]bool{}
 	for _, name := range []string{strings.Repeat("c", 63), strings.Repeat("c", 62) + "d", "c"} {
 		for _, primary := range []object.Key{{Name: "a"}, {Namespace: "a", Name: "a"}, {Namespace: "a", Name: strings.Repeat("x", 253)}} {

@@ -81,21 +81,27 @@ func (p *Performer) patchStatus(ctx context.Context, t Target, want Status, chan
 		if o == nil {
 			return nil, nil
 		}
-		err := want.replacesOnlyItsConditions(t.Controller, o)
-		if err != nil {
-			return nil, err
-		}
-		supported := p.supported(r, t, want)
-		*change, err = p.planStatus(ctx, Target{Controller: t.Controller, Object: o}, supported)
-		if err != nil || change.patch == nil {
-			return nil, err
-		}
-		return &patch{
-			patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(o),
-			unchecked: supported.ObservedGeneration != nil && object.BuiltIn(r.GVR.Group),
-			growth:    len(change.wanted) - len(statusOf(o)), reports: want.Full,
-		}, nil
+		return p.statusPatch(ctx, r, Target{Controller: t.Controller, Object: o}, want, p.statusReplies(t), change)
 	})
+}
+
+// statusPatch returns the request that makes the status of the primary, which is served as r, what is wanted; nil if
+// there is nothing to send.
+func (p *Planner) statusPatch(ctx context.Context, r object.Resource, t Target, want Status, known statusReplies, change *statusChange) (*patch, error) {
+	err := want.replacesOnlyItsConditions(t.Controller, t.Object)
+	if err != nil {
+		return nil, err
+	}
+	supported := p.supported(r, t, want)
+	*change, err = p.planStatus(ctx, t, supported, known)
+	if err != nil || change.patch == nil {
+		return nil, err
+	}
+	return &patch{
+		patchType: types.MergePatchType, manager: p.manager(t.Controller), status: r.Status, body: change.body(t.Object),
+		unchecked: supported.ObservedGeneration != nil && object.BuiltIn(r.GVR.Group),
+		growth:    len(change.wanted) - len(statusOf(t.Object)), reports: want.Full,
+	}, nil
 }
 
 // supported removes from the host's own part of a status what has no place in
@@ -105,7 +111,7 @@ func (p *Performer) patchStatus(ctx context.Context, t Target, want Status, chan
 // the kind. Without the subresource /status each write of the status increases the
 // generation, so that observing it would never end. A status of the guest's has no part of
 // the host.
-func (p *Performer) supported(r object.Resource, t Target, want Status) Status {
+func (p *Planner) supported(r object.Resource, t Target, want Status) Status {
 	builtIn, guests := object.BuiltIn(r.GVR.Group), object.GuestOwnsStatus(t.Controller)
 	if guests || !r.Status || builtIn {
 		want.HandledRequest = ""
@@ -140,19 +146,19 @@ type statusChange struct {
 // planStatus computes the patch that turns the primary's status into what is
 // wanted. There is none if the server has made the present status out of the
 // same patch before.
-func (p *Performer) planStatus(ctx context.Context, t Target, want Status) (c statusChange, err error) {
+func (p *Planner) planStatus(ctx context.Context, t Target, want Status, known statusReplies) (c statusChange, err error) {
 	before := statusOf(t.Object)
-	c.record.epoch = p.pruned.epoch(t.Object.Kind, p.Now())
-	diff, err := p.statusDiff(t, &c, want)
+	c.record.epoch = known.pruned.epoch(t.Object.Kind, p.Now())
+	diff, err := p.statusDiff(t, &c, want, known)
 	if err == nil && c.hosts { // most often there is nothing to write, with which no schema has to do
 		if c.schema = p.schema(ctx, t, &want, schemaAge); c.schema != nil {
-			diff, err = p.statusDiff(t, &c, want)
+			diff, err = p.statusDiff(t, &c, want, known)
 		}
 	}
 	if err == nil && c.misfit {
 		if schema := p.schema(ctx, t, &want, misfitAge); schema != c.schema {
 			c.schema = schema
-			diff, err = p.statusDiff(t, &c, want)
+			diff, err = p.statusDiff(t, &c, want, known)
 		}
 	}
 	if err != nil || diff == nil {
@@ -162,7 +168,7 @@ func (p *Performer) planStatus(ctx context.Context, t Target, want Status) (c st
 		return c, err
 	}
 	c.record.result, err = sum(before)
-	if p.recordedStatus(t) != c.record {
+	if known.last != c.record {
 		c.patch = diff
 	}
 	return c, err
@@ -170,7 +176,7 @@ func (p *Performer) planStatus(ctx context.Context, t Target, want Status) (c st
 
 // statusDiff returns the merge patch that leads to the status that is wanted, without pruned
 // fields; nil if there is no difference. c.schema decides what is the host's part of it.
-func (p *Performer) statusDiff(t Target, c *statusChange, want Status) (diff []byte, err error) {
+func (p *Planner) statusDiff(t Target, c *statusChange, want Status, known statusReplies) (diff []byte, err error) {
 	kind, before := t.Object.Kind, statusOf(t.Object)
 	guests := before
 	if len(want.Patch) > 0 {
@@ -178,7 +184,7 @@ func (p *Performer) statusDiff(t Target, c *statusChange, want Status) (diff []b
 			return nil, err
 		}
 	}
-	host, misfits, err := p.hostPatch(t.Object, c.schema, before, want)
+	host, misfits, err := p.hostPatch(t.Object, c.schema, before, want, known.pruned)
 	if err != nil {
 		return nil, err
 	}
@@ -190,20 +196,20 @@ func (p *Performer) statusDiff(t Target, c *statusChange, want Status) (diff []b
 			return nil, err
 		}
 	}
-	unfit := c.hosts && c.schema.Check("status", c.wanted).Adds(p.tolerated(t, c.schema))
-	if c.misfit = unfit || len(misfits) > 0; unfit || c.hosts && p.refuses(t, c) {
+	unfit := c.hosts && c.schema.Check("status", c.wanted).Adds(tolerated(t, c.schema))
+	if c.misfit = unfit || len(misfits) > 0; unfit || c.hosts && known.refuse(c, p.Now()) {
 		c.hosts, c.wanted = false, guests
 	}
 	if diff, err = rawjson.Diff(before, c.wanted); err != nil || diff == nil {
 		return nil, err
 	}
-	return p.pruned.drop(kind, "", diff)
+	return known.pruned.drop(kind, "", diff)
 }
 
 // hostPatch returns the merge patch of the host's own part of the status of an object, which is
 // before, and why some of it has no place in the schema.
-func (p *Performer) hostPatch(o *object.Object, schema *object.Schema, before []byte, want Status) (patch []byte, misfits object.Problems, err error) {
-	conditions, err := p.mergeConditions(o.Kind, schema, before, want)
+func (p *Planner) hostPatch(o *object.Object, schema *object.Schema, before []byte, want Status, pruned *prunedFields) (patch []byte, misfits object.Problems, err error) {
+	conditions, err := p.mergeConditions(o.Kind, schema, before, want, pruned)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -268,11 +274,19 @@ func (p *Performer) learn(t Target, c statusChange, reply *object.Object) (conte
 	return c.record.result, nil
 }
 
-func (p *Performer) recordedStatus(t Target) patchRecord {
+// statusReplies is what the API server has made of earlier patches of the status of a primary.
+type statusReplies struct {
+	last    patchRecord
+	refused refusedPart
+	pruned  *prunedFields
+}
+
+func (p *Performer) statusReplies(t Target) statusReplies {
+	known := statusReplies{pruned: &p.pruned}
 	if r := p.memory.of(t, false); r != nil {
-		return r.read().status
+		known.last, known.refused = r.read().status, r.read().refused
 	}
-	return patchRecord{}
+	return known
 }
 
 // recordStatus records the status that a patch led to. What the patch asked for needs
@@ -313,7 +327,7 @@ func readConditions(status []byte) (all []condition, err error) {
 
 // mergeConditions returns the conditions that the status shall have. The conditions of other writers
 // keep their bytes and their places, and unknown members of ours stay.
-func (p *Performer) mergeConditions(kind abi.Kind, schema *object.Schema, status []byte, want Status) (*conditionList, error) {
+func (p *Planner) mergeConditions(kind abi.Kind, schema *object.Schema, status []byte, want Status, pruned *prunedFields) (*conditionList, error) {
 	if len(want.Set)+len(want.Remove) == 0 {
 		return &conditionList{}, nil
 	}
@@ -330,7 +344,7 @@ func (p *Performer) mergeConditions(kind abi.Kind, schema *object.Schema, status
 		list.remove(conditionType)
 	}
 	for i := range want.Set {
-		merged, err := p.mergeCondition(kind, place.Items(), list.find(want.Set[i].Type), &want.Set[i])
+		merged, err := p.mergeCondition(kind, place.Items(), list.find(want.Set[i].Type), &want.Set[i], pruned)
 		if err != nil {
 			return nil, err
 		}
@@ -341,7 +355,7 @@ func (p *Performer) mergeConditions(kind abi.Kind, schema *object.Schema, status
 
 // mergeCondition returns a condition with the wanted members, except for those
 // that the server prunes or refuses. lastTransitionTime stays as long as the status does.
-func (p *Performer) mergeCondition(kind abi.Kind, schema *object.Schema, have condition, want *abi.Condition) ([]byte, error) {
+func (p *Planner) mergeCondition(kind abi.Kind, schema *object.Schema, have condition, want *abi.Condition, pruned *prunedFields) ([]byte, error) {
 	w := rawjson.NewWriter(nil)
 	w.Object(func() {
 		w.Name("type").String(want.Type)
@@ -357,7 +371,7 @@ func (p *Performer) mergeCondition(kind abi.Kind, schema *object.Schema, have co
 	})
 	members, err := fitMembers(schema, w.Bytes())
 	if err == nil {
-		members, err = p.pruned.drop(kind, eachCondition, members)
+		members, err = pruned.drop(kind, eachCondition, members)
 	}
 	if err != nil {
 		return nil, err

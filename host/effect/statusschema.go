@@ -42,9 +42,9 @@ func PlanStatus(c *abi.Controller, r object.Resource, schema *object.Schema) (pl
 	if c.For.MetadataOnly {
 		return plan
 	}
-	p := &Performer{Config: Config{Now: time.Now, Allow: rights.Everything()}, recorded: &recorded{}}
+	p := &Planner{Now: time.Now, Allow: rights.Everything()}
 	want := p.supported(r, Target{Controller: c, Object: &object.Object{Kind: c.For.Kind}}, sampleStatus(c))
-	host, misfits, err := p.hostPatch(&object.Object{Kind: c.For.Kind}, schema, []byte("{}"), want)
+	host, misfits, err := p.hostPatch(&object.Object{Kind: c.For.Kind}, schema, []byte("{}"), want, &prunedFields{})
 	if err != nil { // never: a sample is valid
 		return StatusPlan{LeftOut: []string{err.Error()}}
 	}
@@ -95,7 +95,7 @@ func (want Status) guests() Status {
 }
 
 // schema returns the schema of the status of a target, nil if it is not known or nothing depends on it.
-func (p *Performer) schema(ctx context.Context, t Target, want *Status, maxAge time.Duration) *object.Schema {
+func (p *Planner) schema(ctx context.Context, t Target, want *Status, maxAge time.Duration) *object.Schema {
 	if object.BuiltIn(t.Object.Kind.Group()) || !want.hasHostPart() {
 		return nil // built-in kinds have no place for some of it, and refuse nothing
 	}
@@ -126,19 +126,14 @@ type refusedPart struct {
 	until  time.Time
 }
 
-// refuses reports whether the API server has lately refused the host's part of a change.
-func (p *Performer) refuses(t Target, c *statusChange) bool {
-	r := p.memory.of(t, false)
-	if r == nil {
-		return false
-	}
-	refused := r.read().refused
-	return refused.guests == c.guests && refused.epoch == c.record.epoch && p.Now().Before(refused.until)
+// refuse reports whether the API server has lately refused the host's part of a change.
+func (known statusReplies) refuse(c *statusChange, now time.Time) bool {
+	return known.refused.guests == c.guests && known.refused.epoch == c.record.epoch && now.Before(known.refused.until)
 }
 
 // tolerated returns the problems of the status as it is, which the API server has accepted: with an earlier
 // schema, or because it reads the schema otherwise.
-func (p *Performer) tolerated(t Target, schema *object.Schema) object.Problems {
+func tolerated(t Target, schema *object.Schema) object.Problems {
 	before, ok := rawjson.Lookup(t.Object.Raw, "status")
 	if !ok {
 		return nil

@@ -240,7 +240,7 @@ func newWorld(t *testing.T, config *rest.Config, change ...func(*Config)) *world
 	w.config = rest.CopyConfig(config)
 	w.config.Wrap(w.wire.wrap)
 	w.start(change...)
-	admin, err := newClient(&Config{REST: config, Plugin: "admin", QPS: 1000, Burst: 1000, Logger: hclog.NewNullLogger()})
+	admin, err := newClient(&Config{REST: config, Planner: Planner{Plugin: "admin", Logger: hclog.NewNullLogger()}, QPS: 1000, Burst: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +252,8 @@ func newWorld(t *testing.T, config *rest.Config, change ...func(*Config)) *world
 func (w *world) start(change ...func(*Config)) {
 	w.Helper()
 	config := Config{
-		REST: w.config, Plugin: "demo", Version: "1.2.3", Store: &w.store, Recorder: &w.recorder, QPS: 1000, Burst: 1000,
-		Logger: w.logs.Logger, Now: func() time.Time { return w.now }, Allow: allowing(),
+		Planner: Planner{Plugin: "demo", Store: &w.store, Logger: w.logs.Logger, Now: func() time.Time { return w.now }, Allow: allowing()},
+		REST:    w.config, Version: "1.2.3", Recorder: &w.recorder, QPS: 1000, Burst: 1000,
 	}
 	for _, c := range change {
 		c(&config)
@@ -263,6 +263,13 @@ func (w *world) start(change ...func(*Config)) {
 		w.Fatal(err)
 	}
 	w.Performer = p
+}
+
+// newSession returns a call without intents.
+func newSession(p *Performer, t Target) *session {
+	s := &session{Performer: p, records: p.memory.of(t, true)}
+	s.check(context.Background(), &p.Planner, t, &abi.Result{}, p.Managed)
+	return s
 }
 
 // allowing returns entries for every kind, in the namespaces or, if there are none, in that of

@@ -62,8 +62,8 @@ func (c Config) performer(held []Held) (*effect.Performer, error) {
 		kinds[h.Kind.Kind] = h.Kind
 	}
 	return effect.New(effect.Config{
-		REST: c.Cluster, Plugin: c.Owner.Plugin, Version: c.Version, Allow: rights.Everything(),
-		Store: kinds, Recorder: silent{}, QPS: requestsPerSecond, Burst: requestsAtOnce, DryRun: c.DryRun,
+		Planner: effect.Planner{Plugin: c.Owner.Plugin, Store: kinds, Allow: rights.Everything()},
+		REST:    c.Cluster, Version: c.Version, Recorder: silent{}, QPS: requestsPerSecond, Burst: requestsAtOnce, DryRun: c.DryRun,
 	})
 }
 

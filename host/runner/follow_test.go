@@ -182,7 +182,7 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 		}
 	}
 	running := rev(true, []string{"a", "b"}, gadgets)
-	performer, err := effect.New(effect.Config{REST: &rest.Config{Host: url}, Plugin: "p", Store: effectStore{}, Recorder: noEvents{}, Managed: true, Namespaces: []string{"a", "b"}})
+	performer, err := effect.New(effect.Config{REST: &rest.Config{Host: url}, Planner: effect.Planner{Plugin: "p", Store: effectStore{}, Managed: true, Namespaces: []string{"a", "b"}}, Recorder: noEvents{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,7 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	cluster := &rest.Config{Host: url}
 	c, byKind := followWidgets(t, cache.Config{REST: cluster})
 	var sent eventCounter
-	performer, err := effect.New(effect.Config{REST: cluster, Plugin: "p", Store: effectStore{Cache: c}, Recorder: &sent})
+	performer, err := effect.New(effect.Config{REST: cluster, Planner: effect.Planner{Plugin: "p", Store: effectStore{Cache: c}}, Recorder: &sent})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,15 +51,20 @@ func (r *Runner) newPlugin(name string, parts []PluginPart) *plugin {
 func (r *Runner) newPerformer(rev *Revision, lead Lead, p *plugin) (*effect.Performer, error) {
 	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
 	return effect.New(effect.Config{
+		Planner: effect.Planner{
+			Plugin:     rev.Plugin,
+			Store:      effectStore{r.Cache, rev.Plugin, &p.informers, &p.ownWrites, &p.written},
+			Logger:     p.log.Logger(r.Logger.Named("effect").With("plugin", rev.Plugin)),
+			Allow:      policy.Allow,
+			Namespaces: policy.Namespaces,
+			Managed:    rev.Manifest.Managed,
+		},
 		REST:        r.Cluster,
-		Plugin:      rev.Plugin,
 		Version:     r.Version,
 		Digest:      rev.Digest,
 		Account:     policy.Account(),
 		MayGet:      r.mayGet(policy.Account()),
-		Store:       effectStore{r.Cache, rev.Plugin, &p.informers, &p.ownWrites, &p.written},
 		Recorder:    p.recorder,
-		Logger:      p.log.Logger(r.Logger.Named("effect").With("plugin", rev.Plugin)),
 		QPS:         policy.Limits.LimitedWrites(),
 		Burst:       policy.Limits.WriteBurst,
 		ObserveWait: metrics.WriteWaited,
@@ -69,10 +74,7 @@ func (r *Runner) newPerformer(rev *Revision, lead Lead, p *plugin) (*effect.Perf
 		CountBytes:   p.bytesBy,
 		ObserveLimit: metrics.Limited,
 
-		Allow:      policy.Allow,
-		Namespaces: policy.Namespaces,
-		Managed:    rev.Manifest.Managed,
-		DryRun:     policy.DryRun,
+		DryRun: policy.DryRun,
 
 		AdoptsPrimaries: adoptsPrimaries(rev.Manifest),
 		Lease:           lead,

@@ -210,8 +210,8 @@ func TestSharersAreFoundWhenTheListIsLate(t *testing.T) {
 	r := newRunner(t, url, "")
 	declared := abi.Controller{Name: "c", For: widgets.All(), Writes: []abi.Kind{gadgets}}
 	before, err := effect.New(effect.Config{
-		REST: r.Cluster, Plugin: "p", Recorder: noEvents{}, Store: effectStore{r.Cache, "p", &informers{}, &cache.OwnWrites{}, &written{}},
-		Allow: rights.Everything(),
+		Planner: effect.Planner{Plugin: "p", Store: effectStore{r.Cache, "p", &informers{}, &cache.OwnWrites{}, &written{}}, Allow: rights.Everything()},
+		REST:    r.Cluster, Recorder: noEvents{},
 	})
 	if err != nil {
 		t.Fatal(err)
