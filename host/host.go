@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
@@ -137,18 +136,12 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	}
 	if h.cache, err = cache.New(cache.Config{
 		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
-		Wake:         func(o cache.Owner, e cache.Event, crowd bool) { h.runner.ObserveRead(o, e, crowd) },
-		Limited:      func(o cache.Owner, kind abi.Kind) { h.runner.LimitReads(o, kind) },
-		IndexLimited: func(o cache.Owner, kind abi.Kind) { h.runner.LimitIndexes(o, kind) },
-		OutageEnded:  func() { h.runner.OutageEnded() },
-		Restored:     func(kind abi.Kind) { h.runner.Restored(kind) },
 	}); err != nil {
 		return nil, err
 	}
 	h.runner = runner.New(runner.Config{
 		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
-		RollBack: func(plugin string, revision int, reason string) { h.catalog.RollBack(plugin, revision, reason) },
 		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), Leaders: h.leaders, ReviewEvery: env.RightsFor,
 		Ceiling: c.Allow, Sections: c.Sections, AllowRequested: env.AllowRequested,
 		Capabilities: h.capabilities,

@@ -35,28 +35,7 @@ type Config struct {
 	// Namespace restricts every informer of a namespaced kind. "" stands for
 	// all namespaces.
 	Namespace string
-	// Wake is called with the owner of each edge that a change concerns and
-	// with the change; crowd is set if it concerns very many owners. When the informer of a kind has synced, it is called
-	// with each owner whose read failed with [ErrNotSynced], and with no
-	// change; when a list went past a state, with each owner that knows it
-	// ([Informer.WakeIfSkipped]). It must not block. It may be nil.
-	Wake func(o Owner, e Event, crowd bool)
-	// Limited is called with an owner whose reads of a kind are too many to be
-	// remembered by themselves, so that a change of any object of a namespace, or of
-	// the kind, wakes it. It may be nil.
-	Limited func(Owner, abi.Kind)
-	// IndexLimited is called with an owner whose list looks at all objects of a kind,
-	// because its plugin has no room for the index that it needs. It may be nil.
-	IndexLimited func(Owner, abi.Kind)
-	// OutageEnded is called when an informer reaches the API server again that
-	// could not for a time: once for each informer. It may be nil.
-	OutageEnded func()
-	// Restored is called when a kind was listed again because the API server has
-	// gone back to an earlier state, as after a restore of etcd. Objects then have
-	// older resourceVersions than before, and nothing that was written since is
-	// certain to exist. It must not block. It may be nil.
-	Restored func(abi.Kind)
-	Logger   hclog.Logger // may be nil
+	Logger    hclog.Logger // may be nil
 	// StallAfter is how long a watch may deliver neither an event nor a
 	// bookmark before it is ended. The kind is listed again then or, if the
 	// server has never sent a bookmark, watched from the last version. The
@@ -92,24 +71,60 @@ func (c Config) withDefaults() Config {
 	if c.backoff == nil {
 		c.backoff = &watchBackoff
 	}
-	if c.Wake == nil {
-		c.Wake = func(Owner, Event, bool) {}
-	}
-	if c.IndexLimited == nil {
-		c.IndexLimited = func(Owner, abi.Kind) {}
-	}
-	if c.OutageEnded == nil {
-		c.OutageEnded = func() {}
-	}
-	if c.Restored == nil {
-		c.Restored = func(abi.Kind) {}
-	}
 	return c
+}
+
+// Hooks are what a cache calls. Functions that are nil are not called.
+type Hooks struct {
+	// Wake is called with the owner of each edge that a change concerns and
+	// with the change; crowd is set if it concerns very many owners. When the informer of a kind has synced, it is called
+	// with each owner whose read failed with [ErrNotSynced], and with no
+	// change; when a list went past a state, with each owner that knows it
+	// ([Informer.WakeIfSkipped]). It must not block.
+	Wake func(o Owner, e Event, crowd bool)
+	// Limited is called with an owner whose reads of a kind are too many to be
+	// remembered by themselves, so that a change of any object of a namespace, or of
+	// the kind, wakes it.
+	Limited func(Owner, abi.Kind)
+	// IndexLimited is called with an owner whose list looks at all objects of a kind,
+	// because its plugin has no room for the index that it needs.
+	IndexLimited func(Owner, abi.Kind)
+	// OutageEnded is called when an informer reaches the API server again that
+	// could not for a time: once for each informer.
+	OutageEnded func()
+	// Restored is called when a kind was listed again because the API server has
+	// gone back to an earlier state, as after a restore of etcd. Objects then have
+	// older resourceVersions than before, and nothing that was written since is
+	// certain to exist. It must not block.
+	Restored func(abi.Kind)
+}
+
+// Subscribe sets what the cache calls. It must be called before the first informer is acquired, and once at most.
+func (c *Cache) Subscribe(hooks Hooks) { c.hooks = hooks.withDefaults() }
+
+func (h Hooks) withDefaults() Hooks {
+	if h.Wake == nil {
+		h.Wake = func(Owner, Event, bool) {}
+	}
+	if h.Limited == nil {
+		h.Limited = func(Owner, abi.Kind) {}
+	}
+	if h.IndexLimited == nil {
+		h.IndexLimited = func(Owner, abi.Kind) {}
+	}
+	if h.OutageEnded == nil {
+		h.OutageEnded = func() {}
+	}
+	if h.Restored == nil {
+		h.Restored = func(abi.Kind) {}
+	}
+	return h
 }
 
 // Cache holds the informers of all kinds. It is safe for concurrent use.
 type Cache struct {
 	config    Config
+	hooks     Hooks
 	rest      *rest.Config
 	http      *http.Client
 	discovery *discovery
@@ -138,7 +153,7 @@ func New(config Config) (*Cache, error) {
 		return nil, fmt.Errorf("create cache: %w", err)
 	}
 	c := &Cache{
-		config: config, rest: restConfig, http: httpClient,
+		config: config, hooks: Hooks{}.withDefaults(), rest: restConfig, http: httpClient,
 		informers: map[selected]*informer{}, derived: map[abi.Kind]*Informer{}, polls: map[abi.Kind]*pollCounts{},
 	}
 	client, err := c.client(abi.Kind{}, false)
@@ -150,9 +165,9 @@ func New(config Config) (*Cache, error) {
 	c.schemas = openapi.New(client)
 	c.edges = edges.New(edges.Config{
 		Wake: func(o Owner, change edges.Change, crowd bool) {
-			config.Wake(o, Event{Old: change.Old, New: change.Updated}, crowd)
+			c.hooks.Wake(o, Event{Old: change.Old, New: change.Updated}, crowd)
 		},
-		Limited: config.Limited,
+		Limited: func(o Owner, kind abi.Kind) { c.hooks.Limited(o, kind) },
 	})
 	return c, nil
 }
@@ -278,7 +293,7 @@ func (c *Cache) Stop() {
 }
 
 // ErrNotSynced is returned for a read of a kind whose informer has not synced.
-// [Config.Wake] is called for the owner of the run when it has.
+// [Hooks.Wake] is called for the owner of the run when it has.
 var ErrNotSynced = errors.New("the informer has not synced yet")
 
 // ErrStopped is returned when the informer or the whole cache was stopped.

@@ -95,9 +95,9 @@ func (d *Derived) Stop() {
 func (c *Cache) makeInformer(resource object.Resource, s scope.Scope) *informer {
 	i := &informer{cache: c, scope: s, selected: selectedBy(s), store: newStore(), edges: c.edges.Kind(resource.Kind)}
 	i.store.restored = i.restored
-	i.store.missed = func(o Owner) { c.config.Wake(o, Event{}, false) }
+	i.store.missed = func(o Owner) { c.hooks.Wake(o, Event{}, false) }
 	i.store.subscribe(&handler{event: i.changed, synced: i.edges.Synced})
-	i.health = newHealth(c.config.Logger.With("kind", s.String()), c.config.OutageEnded)
+	i.health = newHealth(c.config.Logger.With("kind", s.String()), c.hooks.OutageEnded)
 	i.resource.Store(&resource)
 	i.ctx, i.cancel = context.WithCancel(c.ctx)
 	return i

@@ -20,7 +20,7 @@
 //     has recovered, once each.
 //   - When the API server has gone back to an earlier state, as after a restore of
 //     etcd, the store is replaced, with an event for each object that differs,
-//     and [Config.Restored] is called.
+//     and [Hooks.Restored] is called.
 //   - A watch in which nothing arrives is ended after [Config.StallAfter], so that
 //     one that has frozen loses nothing. If the server has sent bookmarks, the
 //     kind is listed again; else the watch continues from the last version.
@@ -35,7 +35,7 @@
 //
 // [Cache.Begin] opens a run, through which one reconcile reads. Everything that it
 // reads of a kind is of one state. Every read becomes an edge from the key of the run
-// to that object or list (package edges). A later change there calls [Config.Wake]
+// to that object or list (package edges). A later change there calls [Hooks.Wake]
 // for the keys that have read it. The objects, their snapshots and their indexes are
 // in package objects. Whether a kind has a field by which objects are to be found is
 // decided by the schema that the API server publishes (package openapi).

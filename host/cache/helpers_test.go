@@ -42,7 +42,7 @@ func receive[T any](t testing.TB, from <-chan T) (v T) {
 var quickly = &wait.Backoff{Duration: 5 * time.Millisecond, Cap: 20 * time.Millisecond, Steps: 5, Factor: 2}
 
 // open returns a running cache that is connected to the peer.
-func open(t *testing.T, p *peer, config Config) *Cache {
+func open(t *testing.T, p *peer, config Config, hooks ...Hooks) *Cache {
 	t.Helper()
 	config.REST = p.config()
 	config.backoff = quickly
@@ -54,6 +54,9 @@ func open(t *testing.T, p *peer, config Config) *Cache {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
+	for _, h := range hooks {
+		c.Subscribe(h)
+	}
 	return c
 }
 

@@ -16,7 +16,7 @@ func TestAPluginWithoutRoomForAnIndexIsTold(t *testing.T) {
 		p.put("a", fmt.Sprint(i))
 	}
 	var limited []Owner
-	c := open(t, p, Config{IndexLimited: func(o Owner, kind abi.Kind) {
+	c := open(t, p, Config{}, Hooks{IndexLimited: func(o Owner, kind abi.Kind) {
 		if limited = append(limited, o); kind != widget {
 			t.Errorf("of %s", kind)
 		}

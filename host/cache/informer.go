@@ -79,7 +79,7 @@ func (i *informer) changed(e Event) {
 // listed reports that the plugin of an owner has no room for an index that a list needs.
 func (i *informer) listed(o Owner, limited bool) {
 	if limited {
-		i.cache.config.IndexLimited(o, i.Kind())
+		i.cache.hooks.IndexLimited(o, i.Kind())
 	}
 }
 

@@ -357,7 +357,7 @@ func TestEndOfAnOutageIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t)
 			var ended atomic.Int32
-			i := acquire(t, open(t, p, Config{OutageEnded: func() { ended.Add(1) }}))
+			i := acquire(t, open(t, p, Config{}, Hooks{OutageEnded: func() { ended.Add(1) }}))
 			r := record(t, i)
 			for range 2 {
 				for n, fault := range c.faults {

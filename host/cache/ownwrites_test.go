@@ -63,7 +63,7 @@ type serverChange struct {
 
 func newLateInformer(t rapid.TB) *lateInformer {
 	s := &lateInformer{t: t, objects: map[string]*object.Object{}, woken: func(Owner) {}}
-	c := &Cache{config: Config{Wake: func(o Owner, _ Event, _ bool) { s.woken(o) }}.withDefaults(), edges: edges.New(edges.Config{})}
+	c := &Cache{config: Config{}.withDefaults(), hooks: Hooks{Wake: func(o Owner, _ Event, _ bool) { s.woken(o) }}.withDefaults(), edges: edges.New(edges.Config{})}
 	i := &informer{cache: c, scope: scope.All(widget), store: newStore(), edges: c.edges.Kind(widget), ctx: context.Background()}
 	i.resource.Store(&object.Resource{Kind: widget, Namespaced: true})
 	s.Informer, s.cache, s.store = &Informer{scope: i.scope, parts: []part{{informer: i}}}, c, i.store

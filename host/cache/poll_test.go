@@ -250,7 +250,7 @@ func TestAnOwnerIsWokenForWhatAPollGoesPast(t *testing.T) {
 	for _, meta := range []string{"", versioned(1, 5, 1)} {
 		p := newPollPeer(t)
 		woken := make(chan Owner, 10)
-		c := p.open(Config{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
+		c := p.open(Config{}, Hooks{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
 		i := p.acquire(c, scope.All(polled))
 		p.idle()
 		o, err := object.Parse([]byte(sampleText("a", meta, "")), polled)
@@ -310,7 +310,7 @@ func TestVersionsThatGoBackAreNoRestore(t *testing.T) {
 	p := newPollPeer(t)
 	p.put("a", versioned(1, 9, 1), `,"cpu":1`)
 	restored := 0
-	c := p.open(Config{Restored: func(abi.Kind) { restored++ }})
+	c := p.open(Config{}, Hooks{Restored: func(abi.Kind) { restored++ }})
 	i := p.acquire(c, scope.All(polled))
 	r := record(t, i)
 	r.expect("initial ns/a")

@@ -146,7 +146,7 @@ func (p *pollPeer) received() (queries []url.Values) {
 }
 
 // open returns a cache whose clock is that of the peer.
-func (p *pollPeer) open(config Config) *Cache {
+func (p *pollPeer) open(config Config, hooks ...Hooks) *Cache {
 	p.t.Helper()
 	config.REST, config.Clock = &rest.Config{Host: p.URL, QPS: -1}, p.clock
 	config.backoff = quickly
@@ -155,6 +155,9 @@ func (p *pollPeer) open(config Config) *Cache {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(c.Stop)
+	for _, h := range hooks {
+		c.Subscribe(h)
+	}
 	return c
 }
 

@@ -40,7 +40,7 @@ func realConfig(t testing.TB) *rest.Config {
 	return config
 }
 
-func openReal(t testing.TB, config Config) (*Cache, *kubernetes.Clientset) {
+func openReal(t testing.TB, config Config, hooks ...Hooks) (*Cache, *kubernetes.Clientset) {
 	t.Helper()
 	config.REST = realConfig(t)
 	config.RetryAfter = 100 * time.Millisecond
@@ -49,6 +49,9 @@ func openReal(t testing.TB, config Config) (*Cache, *kubernetes.Clientset) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
+	for _, h := range hooks {
+		c.Subscribe(h)
+	}
 	return c, kubernetes.NewForConfigOrDie(config.REST)
 }
 
@@ -312,7 +315,7 @@ func eventually[T any](t testing.TB, try func() (T, error)) T {
 
 func TestRealWritesAreReadOnceTheyAreReached(t *testing.T) {
 	wakeups := make(chan Owner, 100)
-	c, client := openReal(t, Config{Wake: func(o Owner, _ Event, _ bool) { wakeups <- o }})
+	c, client := openReal(t, Config{}, Hooks{Wake: func(o Owner, _ Event, _ bool) { wakeups <- o }})
 	ns := namespace(t, client)
 	ctx := within(t)
 	i := acquireReal(t, c, configMap)

@@ -29,7 +29,7 @@ type span struct{ from, to string }
 const maxSpans = 8
 
 // WakeIfSkipped is called for a state of that resourceVersion of an object that an owner
-// has read or written, and that the informer may not show. [Config.Wake] is called for the
+// has read or written, and that the informer may not show. [Hooks.Wake] is called for the
 // owner when a list goes past it, or at once if one has: not if the informer shows it.
 func (i *Informer) WakeIfSkipped(o Owner, key object.Key, version string) {
 	if p := i.in(key.Namespace); p != nil && !p.store.has(key, version) {
@@ -47,7 +47,7 @@ func (i *Informer) WakeWhenSkipped(o Owner, key object.Key, version string) {
 
 func (i *informer) wakeIfSkipped(o Owner, position string) {
 	if i.store.remember(o, position) {
-		i.cache.config.Wake(o, Event{}, false)
+		i.cache.hooks.Wake(o, Event{}, false)
 	}
 }
 

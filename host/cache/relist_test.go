@@ -105,7 +105,7 @@ func TestARunIsWokenForWhatAListGoesPast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t)
 			woken := make(chan Owner, 10)
-			c := open(t, p, Config{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
+			c := open(t, p, Config{}, Hooks{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
 			i := acquire(t, c)
 			p.next(isWatchList)
 			p.silence(true)

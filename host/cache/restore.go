@@ -55,7 +55,7 @@ func (l listWatch) consistent(options metav1.ListOptions) metav1.ListOptions {
 // restored records that the store was replaced by an earlier state.
 func (i *informer) restored(from, to string) {
 	i.health.log.Warn("the API server has gone back to an earlier state, reconciling everything afresh", "from", from, "to", to)
-	i.cache.config.Restored(i.Kind())
+	i.cache.hooks.Restored(i.Kind())
 }
 
 // Restores returns how often the API server was found to have gone back to an

@@ -25,7 +25,7 @@ type restorable struct {
 	*recorder
 	informer *Informer
 	logs     *logtest.Log
-	noticed  atomic.Int32 // calls of Config.Restored
+	noticed  atomic.Int32 // calls of Hooks.Restored
 	saved    saved
 	last     string // the version of before the restore
 }
@@ -38,13 +38,13 @@ func newRestorable(t *testing.T, config Config) *restorable {
 	r.put("a", "same")
 	r.saved = r.save()
 	config.Logger = r.logs.Logger
-	config.Restored = func(kind abi.Kind) {
+	restored := func(kind abi.Kind) {
 		if kind != widget {
 			t.Errorf("%s was restored", kind)
 		}
 		r.noticed.Add(1)
 	}
-	r.informer = acquire(t, open(t, r.peer, config))
+	r.informer = acquire(t, open(t, r.peer, config, Hooks{Restored: restored}))
 	r.recorder = record(t, r.informer)
 	r.expect("initial a/changed", "initial a/removed", "initial a/same")
 	r.put("a", "added")

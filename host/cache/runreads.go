@@ -226,7 +226,7 @@ func (r *Run) wakeIf(views []*view, differs func(now []*view) bool) {
 		defer now[n].close()
 	}
 	if differs(now) {
-		r.cache.config.Wake(r.owner, Event{}, false)
+		r.cache.hooks.Wake(r.owner, Event{}, false)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 var me = Owner{Controller: "plugin/widgets", Key: object.Key{Namespace: "a", Name: "me"}}
 
-// wakeups records the calls of Config.Wake, each with its cause: the object that has
+// wakeups records the calls of Hooks.Wake, each with its cause: the object that has
 // changed, or "nothing".
 type wakeups struct {
 	t     testing.TB
@@ -64,7 +64,7 @@ func (s *wakeups) expect(p *peer, want ...string) {
 func edgeCache(t *testing.T, p *peer) (*Cache, *wakeups) {
 	t.Helper()
 	s := &wakeups{t: t, calls: make(chan string, 10_000)}
-	c := open(t, p, Config{Wake: s.wake})
+	c := open(t, p, Config{}, Hooks{Wake: s.wake})
 	acquire(t, c)
 	marker := begin(c, Owner{Key: object.Key{Name: "marker"}}, &OwnWrites{})
 	if _, err := marker.Get(widget, object.Key{Namespace: "mark", Name: "mark"}, whole); err != nil {
@@ -245,7 +245,7 @@ func TestReadBeforeSyncWakesAfterSync(t *testing.T) {
 		}
 	})
 	s := &wakeups{t: t, calls: make(chan string, 10)}
-	c := open(t, p, Config{Wake: s.wake})
+	c := open(t, p, Config{}, Hooks{Wake: s.wake})
 	if _, err := c.Acquire(within(t), scope.All(widget)); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestSyncWakesOnlyOwnersThatStillDependOnTheKind(t *testing.T) {
 		}
 	})
 	calls := make(chan Owner, 10)
-	c := open(t, p, Config{Wake: func(o Owner, _ Event, _ bool) { calls <- o }})
+	c := open(t, p, Config{}, Hooks{Wake: func(o Owner, _ Event, _ bool) { calls <- o }})
 	if _, err := c.Acquire(within(t), scope.All(widget)); err != nil {
 		t.Fatal(err)
 	}

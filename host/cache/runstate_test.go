@@ -56,7 +56,7 @@ func (s *store) set(t *testing.T, o *object.Object) {
 // more.
 func TestAListThatWasTooLargeIsReadAgainWhenThereIsNothing(t *testing.T) {
 	woken := make(chan Owner, 10)
-	c := open(t, newPeer(t), Config{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
+	c := open(t, newPeer(t), Config{}, Hooks{Wake: func(o Owner, _ Event, _ bool) { woken <- o }})
 	i := acquire(t, c)
 	s, o := i.parts[0].store, widgetOf(t, "a", "2", "x")
 	s.set(t, o)

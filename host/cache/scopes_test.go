@@ -31,8 +31,7 @@ type narrowWorld struct {
 
 func newNarrowWorld(t *testing.T, config Config) *narrowWorld {
 	w := &narrowWorld{t: t, woken: make(chan Owner, 1000)}
-	config.Wake = func(o Owner, _ Event, _ bool) { w.woken <- o }
-	w.c, w.client = openReal(t, config)
+	w.c, w.client = openReal(t, config, Hooks{Wake: func(o Owner, _ Event, _ bool) { w.woken <- o }})
 	for range 3 {
 		w.ns = append(w.ns, namespace(t, w.client))
 	}

@@ -20,7 +20,7 @@ func TestConcurrentUseEndsConsistent(t *testing.T) {
 	p := newPeer(t)
 	var mu sync.Mutex
 	wakeups := map[Owner]int{}
-	c := open(t, p, Config{IdleAfter: time.Millisecond, Wake: func(o Owner, _ Event, _ bool) {
+	c := open(t, p, Config{IdleAfter: time.Millisecond}, Hooks{Wake: func(o Owner, _ Event, _ bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		wakeups[o]++

@@ -98,6 +98,9 @@ type Revision[G Guest] struct {
 	// Probation is until when the revision may be rolled back; zero: it is not on
 	// probation.
 	Probation time.Time
+	// RollBack reports that the revision fails for more objects than the one before it, with the number that it was
+	// started with: see [Catalog.RollBack].
+	RollBack func(number int, reason string)
 	// Proven is from when on the revision counts as good that nothing ran before; zero: at once.
 	Proven time.Time
 }
@@ -125,6 +128,7 @@ func (s *supervisor[G]) newRevision(m *Module, guest G) *Revision[G] {
 	return &Revision[G]{
 		Revision: events.Revision{Plugin: s.name, Number: s.number, Version: manifest.Version, Digest: m.Digest},
 		Policy:   m.Policy, Manifest: manifest, Guest: guest,
+		RollBack: func(number int, reason string) { s.c.RollBack(s.name, number, reason) },
 	}
 }
 

@@ -234,11 +234,8 @@ func (h handle) Term() (leading, ended <-chan struct{}) {
 	return always, nil
 }
 
-// partsOf returns what the capabilities do with a plugin, which starts or runs.
-func (r *Runner) partsOf(plugin string) (parts []PluginPart) {
-	if p := r.running(plugin); p != nil {
-		return p.parts
-	}
+// newParts returns what the capabilities do with a plugin that did not run.
+func (r *Runner) newParts(plugin string) (parts []PluginPart) {
 	for _, c := range r.Capabilities {
 		if c.Plugin != nil {
 			part := c.Plugin(plugin)

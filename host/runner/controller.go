@@ -75,30 +75,6 @@ func (c *controller) setWorkers(n int) {
 	c.metrics.SetWorkers(n)
 }
 
-// startOrSwap starts a controller of a revision, or swaps a running one to it.
-func (r *Runner) startOrSwap(rev *Revision, m abi.Controller, follows scope.Controller, may dispatch.Access, p *plugin, kept []any, running *controller) *controller {
-	next := &dispatch.Revision{
-		Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Effects: p.effects.Load(), Access: may,
-		Breaker: p.breaker.Load(), Comparison: p.comparison.Load(),
-		Controller: m, Scopes: follows,
-		MemoVersion: memoVersion(rev), Account: rev.Policy.Account().String(), Config: rev.Policy.Config,
-		Reads: rev.Policy.Allow.ReadsOf(&m), MaxIntents: rev.Policy.Limits.Intents,
-		Kept: kept,
-	}
-	var before *dispatch.Revision
-	if running == nil {
-		running = r.start(rev.Plugin, next, p, workers(m, rev.Policy))
-	} else {
-		before = running.Revision()
-		running.follow(next, &p.informers)
-		running.setWorkers(workers(m, rev.Policy))
-		running.Swap(next, running.keys(every))
-	}
-	running.findShared(p)
-	running.swapped(before, next)
-	return running
-}
-
 // findShared makes the primaries due that share objects, which may have been deleted meanwhile.
 func (c *controller) findShared(p *plugin) {
 	for _, key := range p.effects.Load().FindShared(&c.Revision().Controller) {
@@ -164,7 +140,7 @@ func memoVersion(rev *Revision) string {
 	return cmp.Or(rev.Manifest.MemoVersion, "digest "+rev.Digest)
 }
 
-func (r *Runner) start(plugin string, rev *dispatch.Revision, p *plugin, workers int) *controller {
+func (r *Runner) startController(plugin string, rev *dispatch.Revision, p *plugin, workers int) *controller {
 	id := plugin + "/" + rev.Controller.Name
 	c := &controller{id: id, metrics: r.Metrics.Controller(id, workers)}
 	var hooks []dispatch.Hooks

@@ -4,11 +4,12 @@
 //
 // # Files
 //
-//	runner.go              Runner: start and stop of plugins
+//	runner.go              Runner: the plugins that run
+//	start.go               starting a revision, as a list of steps
 //	capability.go          what capabilities do with plugins and controllers
 //	controller.go          one running controller, its handlers and its resync
 //	performer.go           the performer of a plugin, which acts for it
-//	starting.go            calls of a guest whose revision does not run yet
+//	starting.go            what capabilities learn before a start, and calls of a guest whose revision does not run yet
 //	rights.go              whether the policy allows what a manifest needs
 //	identity.go            the service account that a plugin acts as
 //	rightsreview.go        whether it still has every right, while the plugin runs

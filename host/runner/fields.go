@@ -51,9 +51,9 @@ func declaredFields(m *abi.Manifest) (all []declaredField) {
 // checkFields returns an error if the manifest names a field that its kind does not
 // have. A revision whose fields cannot be checked runs: what is looked for by a field
 // that does not exist is not found.
-func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
+func (s *start) checkFields(ctx context.Context) error {
 	byKind := map[abi.Kind][]fieldpath.Path{}
-	declared := declaredFields(rev.Manifest)
+	declared := declaredFields(s.rev.Manifest)
 	for _, f := range declared {
 		byKind[f.kind] = append(byKind[f.kind], f.path)
 	}
@@ -63,8 +63,8 @@ func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
 			continue // the kind was checked
 		}
 		byKind[f.kind] = nil
-		r.setWaitsFor(rev.Plugin, "the schema of "+f.kind.String())
-		err := r.Cache.CheckFields(ctx, f.kind, paths...)
+		s.setWaitsFor(s.rev.Plugin, "the schema of "+f.kind.String())
+		err := s.Cache.CheckFields(ctx, f.kind, paths...)
 		unknown, found := errors.AsType[*openapi.UnknownFieldError](err)
 		switch {
 		case found:
@@ -72,8 +72,8 @@ func (r *Runner) checkFields(ctx context.Context, rev *Revision) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			r.Logger.Warn("the fields of indexes, watches and conditions are not checked: nothing is found or written that does not exist",
-				"plugin", rev.Plugin, "kind", f.kind.String(), "error", err)
+			s.Logger.Warn("the fields of indexes, watches and conditions are not checked: nothing is found or written that does not exist",
+				"plugin", s.rev.Plugin, "kind", f.kind.String(), "error", err)
 		}
 	}
 	return nil
@@ -87,24 +87,24 @@ func nameOf(declared []declaredField, of *openapi.UnknownFieldError) string {
 
 // planStatus reads the schemas of the statuses that the host writes, and logs what it leaves out. A schema
 // that cannot be read is looked for again when a status is written.
-func (r *Runner) planStatus(ctx context.Context, rev *Revision) error {
-	for i := range rev.Manifest.Controllers {
-		c := &rev.Manifest.Controllers[i]
+func (s *start) planStatus(ctx context.Context) error {
+	for i := range s.rev.Manifest.Controllers {
+		c := &s.rev.Manifest.Controllers[i]
 		kind := c.For.Kind
 		if object.BuiltIn(kind.Group()) || !object.HasConditions(c) {
 			continue
 		}
-		r.setWaitsFor(rev.Plugin, "the schema of "+kind.String())
-		schema, err := r.Cache.StatusSchema(ctx, kind, 0)
+		s.setWaitsFor(s.rev.Plugin, "the schema of "+kind.String())
+		schema, err := s.Cache.StatusSchema(ctx, kind, 0)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		logger := r.Logger.With("plugin", rev.Plugin, "controller", c.Name, "kind", kind.String())
+		logger := s.Logger.With("plugin", s.rev.Plugin, "controller", c.Name, "kind", kind.String())
 		if err != nil {
 			logger.Debug("the schema of the status is not known yet: the API server decides what has a place there", "error", err)
 			continue
 		}
-		resource, err := r.Cache.Resource(ctx, kind)
+		resource, err := s.Cache.Resource(ctx, kind)
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func TestIndexesOfFieldsThatTheKindDoesNotHaveAreRefused(t *testing.T) {
 					cancel()
 				}
 				message := ""
-				if err := r.checkFields(ctx, rev); err != nil {
+				if err := (&start{Runner: r, rev: rev}).checkFields(ctx); err != nil {
 					message = err.Error()
 				}
 				if message != c.refused || c.server.requests != c.requests {
@@ -111,7 +111,7 @@ func TestConditionsOfABuiltInKindThatHasNoneAreRefused(t *testing.T) {
 				}
 				defer objects.Stop()
 				r, message := New(Config{Cache: objects, Logger: logtest.New(hclog.Warn).Logger}), ""
-				if err := r.checkFields(t.Context(), &Revision{Manifest: &abi.Manifest{Controllers: []abi.Controller{c.Controller}}}); err != nil {
+				if err := (&start{Runner: r, rev: &Revision{Manifest: &abi.Manifest{Controllers: []abi.Controller{c.Controller}}}}).checkFields(t.Context()); err != nil {
 					message = err.Error()
 				}
 				if message != c.refused {

@@ -30,7 +30,6 @@ func (r *Runner) checkIdentity(ctx context.Context, rev *Revision) (constrained 
 		return false, &catalog.WaitError{Denied: true, Reason: fmt.Sprintf("the policy names no service account to act as: write serviceAccount: NAMESPACE/NAME to %s.yaml, beside the module, "+
 			"or let plugins act with the rights of the host by --host-identity", rev.Plugin)}
 	}
-	defer r.setWaitsFor(rev.Plugin, "")
 	r.setWaitsFor(rev.Plugin, "the API server to state whether the host may act as the service account "+account.String())
 	constrained, err = r.Access.Impersonates(ctx, account)
 	_, missing := errors.AsType[*access.MissingAccountError](err)

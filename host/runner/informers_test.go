@@ -105,14 +105,26 @@ func primariesOf(p *plugin) *atomic.Pointer[cache.Informer] {
 	return &primaries
 }
 
+// unconnected returns a cache that follows nothing.
+func unconnected(t *testing.T) *cache.Cache {
+	t.Helper()
+	c, err := cache.New(cache.Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
 // followWidgets returns a cache with the informer of widgets, which has synced.
-func followWidgets(t *testing.T, config cache.Config) (*cache.Cache, map[abi.Kind]*cache.Informer) {
+func followWidgets(t *testing.T, config cache.Config, hooks cache.Hooks) (*cache.Cache, map[abi.Kind]*cache.Informer) {
 	t.Helper()
 	c, err := cache.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
+	c.Subscribe(hooks)
 	byKind, err := acquireInformers(t.Context(), c, allOf(widgets), &informers{}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +150,7 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 	server.refuse()
 	await.Until(t, "the informer fails", func() bool { return first[widgets].Err() != nil })
 
-	r := New(Config{})
+	r := New(Config{Cache: unconnected(t)})
 	r.plugins["p"] = &plugin{}
 	r.plugins["p"].informers.replace(first)
 	if got := r.Statuses()["p"].CannotFollow; len(got) != 1 || got[0] != "test.dev/v1 Widget: not for you" {
@@ -172,7 +184,7 @@ func TestInformersOfTheRunningRevisionAreNotWaitedFor(t *testing.T) {
 // Otherwise an effect would be decided on what the plugin has replaced itself.
 func TestEffectsFindWhatThePluginWrote(t *testing.T) {
 	_, url := startRefusingServer(t)
-	c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: url}})
+	c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: url}}, cache.Hooks{})
 	var p plugin
 	p.informers.replace(byKind)
 	store := effectStore{c, "p", &p.informers, &p.ownWrites, &p.written}
@@ -226,13 +238,13 @@ func (q unlocked) Add(key object.Key, reason abi.Reason) {
 func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	_, url := startRefusingServer(t)
 	cluster := &rest.Config{Host: url}
-	c, byKind := followWidgets(t, cache.Config{REST: cluster})
+	c, byKind := followWidgets(t, cache.Config{REST: cluster}, cache.Hooks{})
 	var sent eventCounter
 	performer, err := effect.New(effect.Config{REST: cluster, Planner: effect.Planner{Plugin: "p", Store: effectStore{Cache: c}}, Recorder: &sent})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(Config{})
+	r := New(Config{Cache: unconnected(t)})
 	q := unlocked{queue.New(queue.Config{}), t, r}
 	t.Cleanup(q.ShutDown)
 	r.plugins["p"] = &plugin{}
@@ -247,11 +259,11 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 		performer.EmitEvent(effect.Target{Controller: &abi.Controller{Name: "c"}, Object: w}, &abi.Event{Type: abi.EventWarning, Reason: "R"})
 	}
 	emit()
-	r.Restored(abi.Kind{APIVersion: "test.dev/v1", Kind: "Gadget"})
+	r.restored(abi.Kind{APIVersion: "test.dev/v1", Kind: "Gadget"})
 	if emit(); q.Len() != 0 || sent != 1 {
 		t.Errorf("of a kind that is not read: %d keys are due, %d events were sent", q.Len(), sent)
 	}
-	r.Restored(widgets)
+	r.restored(widgets)
 	if emit(); q.Len() != 1 || sent != 2 {
 		t.Errorf("%d keys are due, %d events were sent", q.Len(), sent)
 	}
@@ -302,7 +314,7 @@ func TestAKeyIsWokenForAChildThatNoEventShows(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			woken := make(chan cache.Owner, 10)
-			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}, Wake: func(o cache.Owner, _ cache.Event, _ bool) { woken <- o }})
+			c, byKind := followWidgets(t, cache.Config{REST: &rest.Config{Host: server.URL}}, cache.Hooks{Wake: func(o cache.Owner, _ cache.Event, _ bool) { woken <- o }})
 			var p plugin
 			p.informers.replace(byKind)
 			if err := learn(controllerCache{cache: c, controller: "p/c", primaries: primariesOf(&p), informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written}); err != nil {

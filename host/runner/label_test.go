@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
@@ -84,14 +82,6 @@ func TestWhatTheRunningRevisionCreatesDuringASwapIsLabelled(t *testing.T) {
 	start(func() error { return errors.New("the revision is not wanted any more") }, false, true)
 	create()
 	expect("when the managed revision could not start", true, false)
-	cluster := r.Cluster
-	start(func() error {
-		r.Cluster = &rest.Config{Host: "%"}
-		return nil
-	}, false, true)
-	r.Cluster = cluster
-	create()
-	expect("when it could have no client", true, false)
 	start(wanted, true, true)
 	create()
 	expect("when it has started", true, true)

@@ -96,7 +96,7 @@ func TestTheCommandsReleaseWhatIsLeft(t *testing.T) {
 		"Gadget": {withFinalizers("b", "demo.thole.dev/second")},
 	}
 	var got events.FinalizersLeft
-	r := New(Config{Events: events.Func(func(e events.Event) { got = e.(events.FinalizersLeft) }), Namespace: "ns"})
+	r := New(Config{Cache: unconnected(t), Events: events.Func(func(e events.Event) { got = e.(events.FinalizersLeft) }), Namespace: "ns"})
 	r.objectsOf = func(k abi.Kind) iter.Seq[*object.Object] { return slices.Values(objects[k.Kind]) }
 	before := controllers("main", widgets, "second", widgets, "third", gadgets)
 	r.reportLeftoverFinalizers("demo", before, nil)

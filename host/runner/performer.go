@@ -5,48 +5,11 @@ import (
 	"slices"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/effect"
-	"github.com/thole-dev/thole/host/sandbox"
 )
 
 // This file makes the performer of a plugin, which acts for it.
-
-// ensurePlugin returns the plugin, with a performer that acts for the revision.
-// What the one before it has recorded of the cluster, and left of the limits, is kept.
-func (r *Runner) ensurePlugin(rev *Revision, lead Lead, parts []PluginPart) (*plugin, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := r.plugins[rev.Plugin]
-	if p != nil && actsAs(p.effects.Load(), rev) && p.lead == lead {
-		return p, nil
-	}
-	if p == nil {
-		p = r.newPlugin(rev.Plugin, parts)
-	}
-	performer, err := r.newPerformer(rev, lead, p)
-	if err != nil {
-		if r.plugins[rev.Plugin] == nil {
-			p.log.Close()
-		}
-		return nil, err
-	}
-	performer.Inherit(p.effects.Load())
-	p.effects.Store(performer)
-	r.plugins[rev.Plugin] = p
-	return p, nil
-}
-
-func (r *Runner) newPlugin(name string, parts []PluginPart) *plugin {
-	metrics := r.Metrics.Plugin(name)
-	return &plugin{
-		controllers: map[string]*controller{},
-		parts:       parts,
-		log:         r.pluginLogs.Open(name, func() { metrics.Limited(sandbox.LimitLog) }),
-		recorder:    r.Recorder(func() { metrics.Limited("events") }),
-	}
-}
 
 func (r *Runner) newPerformer(rev *Revision, lead Lead, p *plugin) (*effect.Performer, error) {
 	metrics, policy := r.Metrics.Plugin(rev.Plugin), rev.Policy
@@ -93,26 +56,26 @@ func actsAs(p *effect.Performer, rev *Revision) bool {
 
 // labelChildren labels what the plugin owns, if it is about to be followed by that
 // label, and waits until the informers show it.
-func (r *Runner) labelChildren(ctx context.Context, rev *Revision, lead Lead, byKind map[abi.Kind]*cache.Informer) error {
-	if !rev.Manifest.Managed || r.isManaged(rev) {
+func (s *start) labelChildren(ctx context.Context) error {
+	if !s.rev.Manifest.Managed || s.isManaged(s.rev) {
 		return nil
 	}
-	r.setWaitsFor(rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
-	performer, err := r.newPerformer(rev, lead, r.newPlugin(rev.Plugin, nil))
+	s.setWaitsFor(s.rev.Plugin, "the label "+abi.LabelManagedBy+" on the objects that it owns")
+	performer, err := s.newPerformer(s.rev, s.lead, s.plugin)
 	if err != nil {
 		return err
 	}
-	performer.Namespaces = r.namespacesOf(rev)
-	err = r.beginLabelling(ctx, rev)
+	performer.Namespaces = s.namespacesOf(s.rev)
+	err = s.beginLabelling(ctx, s.rev)
 	var labelled []effect.Labelled
 	if err == nil {
-		labelled, err = performer.LabelChildren(ctx, rev.Manifest.Controllers)
+		labelled, err = performer.LabelChildren(ctx, s.rev.Manifest.Controllers)
 	}
 	if err != nil {
 		return acquireError(ctx, []error{err})
 	}
 	for _, l := range labelled {
-		if err := byKind[l.Kind].WaitFor(ctx, l.Namespace, l.Version); err != nil {
+		if err := s.informers[l.Kind].WaitFor(ctx, l.Namespace, l.Version); err != nil {
 			return err
 		}
 	}

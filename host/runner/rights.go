@@ -18,7 +18,6 @@ import (
 // checkRights returns the revision, under the policy that it is to run with, and how its
 // kinds are served. The error is a [catalog.WaitError] if the policy allows too little, or a kind is not served.
 func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map[abi.Kind]object.Resource, error) {
-	defer r.setWaitsFor(rev.Plugin, "")
 	resources, err := r.lookUp(ctx, rev)
 	if _, waits := errors.AsType[*catalog.WaitError](err); err != nil && !waits {
 		return nil, nil, err

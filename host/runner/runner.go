@@ -2,7 +2,6 @@ package runner
 
 import (
 	"cmp"
-	"context"
 	"iter"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/cache"
-	"github.com/thole-dev/thole/host/cache/scope"
 	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
@@ -38,12 +36,8 @@ type Config struct {
 	Events  events.Observer
 	// Recorder returns what sends a plugin's Kubernetes Events on objects.
 	// dropped must be called for each one that is not sent.
-	Recorder func(dropped func()) effect.Recorder
-	Logger   hclog.Logger
-	// RollBack is called when a revision on probation fails for more objects than
-	// the one before it.
-	RollBack func(plugin string, revision int, reason string)
-
+	Recorder     func(dropped func()) effect.Recorder
+	Logger       hclog.Logger
 	Version      string        // of the host
 	Namespace    string        // that the host is restricted to; "": none
 	Resync       time.Duration // how often every object is reconciled without a reason
@@ -77,11 +71,14 @@ type Runner struct {
 
 var _ catalog.Runner[*sandbox.Guest] = (*Runner)(nil)
 
-// New returns a runner that runs nothing yet.
+// New returns a runner that runs nothing yet. It subscribes to the cache.
 func New(config Config) *Runner {
 	config.ReviewEvery = cmp.Or(config.ReviewEvery, defaultReviewEvery)
 	r := &Runner{Config: config, pluginLogs: telemetry.NewPluginLogs(config.Logger), plugins: map[string]*plugin{}, controllers: map[string]*controller{}, early: map[string]*early{}, waitsFor: map[string]string{}, requested: map[string]string{}}
 	r.objectsOf = config.Cache.Objects
+	config.Cache.Subscribe(cache.Hooks{
+		Wake: r.observeRead, Limited: r.limitReads, IndexLimited: r.limitIndexes, OutageEnded: r.outageEnded, Restored: r.restored,
+	})
 	return r
 }
 
@@ -103,78 +100,6 @@ type plugin struct {
 	controllers map[string]*controller                      // by name
 }
 
-// Start implements [catalog.Runner]. Once the informers of the revision have
-// synced, nothing can fail any more, and the revision replaces the running one.
-func (r *Runner) Start(ctx context.Context, rev *Revision, claim func() error) error {
-	if _, err := scope.OfManifest(rev.Manifest, r.namespacesOf(rev)); err != nil {
-		return kindError{err} // whatever its policy allows
-	}
-	constrained, err := r.checkIdentity(ctx, rev)
-	if err != nil {
-		return err
-	}
-	lead, err := r.join(rev)
-	if err != nil {
-		return err
-	}
-	rev, resources, err := r.checkRights(ctx, rev)
-	if err != nil {
-		return err
-	}
-	follows, err := scope.OfManifest(rev.Policy.Allow.Narrow(rev.Manifest), r.namespacesOf(rev))
-	if err != nil {
-		return kindError{err}
-	}
-	r.announce(rev, lead, resources)
-	var written map[abi.Kind]*cache.Informer
-	var p *plugin
-	byKind, err := r.acquireInformers(ctx, rev, lead, follows)
-	if err == nil {
-		written, err = acquireWritten(ctx, r.Cache, follows)
-	}
-	var parts []PluginPart
-	var use []Use
-	if err == nil {
-		parts = r.partsOf(rev.Plugin)
-		use, err = prepareParts(ctx, parts, rev)
-	}
-	if err == nil {
-		err = claim()
-	}
-	if err == nil {
-		p, err = r.ensurePlugin(rev, lead, parts)
-	}
-	if err != nil {
-		r.endLabelling(rev.Plugin)
-		release(byKind)
-		release(written)
-		return err
-	}
-	p.breaker.Store(r.newBreaker(rev, p))
-	p.comparison.Store(r.newComparison(rev))
-	before, prunedBefore := p.declared(), p.prunedKinds()
-	swappable := r.stopOthers(p, rev, lead)
-	p.lead = lead
-	may := r.accessOf(rev, resources, p)
-	kept := keptFor(use, Running{Logger: p.log.Logger, Informers: byKind, Access: may, Recorder: p.recorder})
-	p.informers.replace(byKind)
-	p.written.replace(written)
-	late := p.written.late()
-	for kind := range byKind {
-		p.effects.Load().ForgetSchema(kind) // new code may come with a new schema
-	}
-	r.Events.Observe(events.PluginStarted{Revision: rev.Revision, Manifest: rev.Manifest})
-	p.controllers = map[string]*controller{}
-	for i, m := range rev.Manifest.Controllers {
-		p.controllers[m.Name] = r.startOrSwap(rev, m, follows.Controllers[i], may, p, kept, swappable[m.Name])
-	}
-	r.startReview(p, rev, constrained, resources)
-	p.findSharedLater(late)
-	r.reportLeftoverFinalizers(rev.Plugin, before, p.declared())
-	r.reportUnpruned(rev.Plugin, prunedBefore, p.prunedKinds())
-	return nil
-}
-
 // namespacesOf returns the namespaces in which a plugin may follow objects, nil for all. That
 // of the host is one of those of the policy.
 func (r *Runner) namespacesOf(rev *Revision) []string {
@@ -182,35 +107,6 @@ func (r *Runner) namespacesOf(rev *Revision) []string {
 		return []string{r.Namespace}
 	}
 	return rev.Policy.Namespaces
-}
-
-// acquireInformers acquires the informers of a revision. Meanwhile the status of the
-// plugin has what is waited for.
-func (r *Runner) acquireInformers(ctx context.Context, rev *Revision, lead Lead, follows *scope.Plugin) (map[abi.Kind]*cache.Informer, error) {
-	defer r.setWaitsFor(rev.Plugin, "")
-	byKind, err := acquireInformers(ctx, r.Cache, follows, r.informersOf(rev.Plugin),
-		func(what string) { r.setWaitsFor(rev.Plugin, what) })
-	if err != nil {
-		return nil, err
-	}
-	err = checkNamespaces(rev.Manifest, byKind)
-	if err == nil {
-		err = checkVerbs(rev.Manifest, r.Sections, byKind)
-	}
-	if err == nil {
-		err = r.checkFields(ctx, rev)
-	}
-	if err == nil {
-		err = r.planStatus(ctx, rev)
-	}
-	if err == nil { // last: it lists all objects, and whatever else is missing leads to another attempt
-		err = r.labelChildren(ctx, rev, lead, byKind)
-	}
-	if err != nil {
-		release(byKind)
-		return nil, err
-	}
-	return byKind, nil
 }
 
 func (r *Runner) setWaitsFor(plugin, what string) {
@@ -221,25 +117,6 @@ func (r *Runner) setWaitsFor(plugin, what string) {
 		return
 	}
 	r.waitsFor[plugin] = what
-}
-
-// stopOthers stops the controllers that cannot be swapped to a revision, while
-// the informers that their runs use are still there, and returns the others.
-func (r *Runner) stopOthers(p *plugin, rev *Revision, lead Lead) (kept map[string]*controller) {
-	kept = map[string]*controller{}
-	for _, m := range rev.Manifest.Controllers {
-		if c := p.controllers[m.Name]; c != nil && c.canSwapTo(m) && p.lead == lead {
-			kept[m.Name] = c
-		}
-	}
-	var stopped []*controller
-	for name, c := range p.controllers {
-		if kept[name] == nil {
-			stopped = append(stopped, c)
-		}
-	}
-	r.stop(stopped)
-	return kept
 }
 
 // informersOf returns the informers of the running revision; none if nothing
@@ -283,25 +160,25 @@ func (r *Runner) Stop(plugin string, removed bool) {
 	p.log.Close()
 }
 
-// ObserveRead makes a key due after something changed that it has read. The cache
+// observeRead makes a key due after something changed that it has read. The cache
 // calls it.
-func (r *Runner) ObserveRead(owner cache.Owner, event cache.Event, crowd bool) {
+func (r *Runner) observeRead(owner cache.Owner, event cache.Event, crowd bool) {
 	if c := r.controller(owner); c != nil {
 		c.ObserveRead(owner.Key, event.Old, event.New, crowd)
 	}
 }
 
-// LimitReads tells that a key reads more of a kind than is remembered by itself. The
+// limitReads tells that a key reads more of a kind than is remembered by itself. The
 // cache calls it.
-func (r *Runner) LimitReads(owner cache.Owner, kind abi.Kind) {
+func (r *Runner) limitReads(owner cache.Owner, kind abi.Kind) {
 	if c := r.controller(owner); c != nil {
 		c.LimitReads(owner.Key, kind)
 	}
 }
 
-// LimitIndexes tells that a plugin has no room for an index that a list needs. The cache
+// limitIndexes tells that a plugin has no room for an index that a list needs. The cache
 // calls it.
-func (r *Runner) LimitIndexes(owner cache.Owner, kind abi.Kind) {
+func (r *Runner) limitIndexes(owner cache.Owner, kind abi.Kind) {
 	if c := r.controller(owner); c != nil {
 		c.LimitIndexes(kind)
 	}
@@ -313,9 +190,9 @@ func (r *Runner) controller(owner cache.Owner) *controller {
 	return r.controllers[owner.Controller]
 }
 
-// OutageEnded makes keys due soon that failed because of the API server, which is
+// outageEnded makes keys due soon that failed because of the API server, which is
 // back. The cache calls it.
-func (r *Runner) OutageEnded() {
+func (r *Runner) outageEnded() {
 	r.mu.Lock()
 	running := slices.Collect(maps.Values(r.controllers))
 	r.mu.Unlock()
@@ -324,10 +201,10 @@ func (r *Runner) OutageEnded() {
 	}
 }
 
-// Restored handles that the API server has gone back to an earlier state of a
+// restored handles that the API server has gone back to an earlier state of a
 // kind. Every plugin that reads the kind forgets what it has written, and all its
 // objects become due. The cache calls it.
-func (r *Runner) Restored(kind abi.Kind) {
+func (r *Runner) restored(kind abi.Kind) {
 	for _, c := range r.forgetWritten(kind) { // without the lock: there may be 100,000 keys
 		c.Restored(c.keys(every))
 	}

@@ -126,7 +126,7 @@ func TestControllersOfAPluginStopTogether(t *testing.T) {
 
 func TestWorkersOfARunningControllerAreAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, g := New(Config{Metrics: telemetry.NewMetrics()}), &slowGuest{}
+		r, g := New(Config{Cache: unconnected(t), Metrics: telemetry.NewMetrics()}), &slowGuest{}
 		c := startController(r, g, "x")
 		synctest.Wait()
 		if n := g.calls.Load(); n != 1 {

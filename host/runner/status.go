@@ -86,11 +86,12 @@ func (r *Runner) LastRuns() map[string][]dispatch.LastRun {
 
 // newComparison returns the probation of a revision, nil if it is not on
 // probation.
-func (r *Runner) newComparison(rev *Revision) *dispatch.RevisionComparison {
+func newComparison(rev *Revision) *dispatch.RevisionComparison {
 	if rev.Probation.IsZero() {
 		return nil
 	}
-	return dispatch.NewRevisionComparison(rev.Probation, func(reason string) { r.RollBack(rev.Plugin, rev.Number, reason) })
+	number := rev.Number
+	return dispatch.NewRevisionComparison(rev.Probation, func(reason string) { rev.RollBack(number, reason) })
 }
 
 // newBreaker returns the breaker of a revision. It starts closed: new code or a

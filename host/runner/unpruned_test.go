@@ -12,7 +12,7 @@ import (
 func TestKindsThatAreNotPrunedAnyMoreAreTold(t *testing.T) {
 	configMaps, secrets := abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}, abi.Kind{APIVersion: "v1", Kind: "Secret"}
 	logs := logtest.New(hclog.Info)
-	r := New(Config{Logger: logs.Logger, Namespace: "ns"})
+	r := New(Config{Cache: unconnected(t), Logger: logs.Logger, Namespace: "ns"})
 	before := []prunedKind{{"main", configMaps}, {"main", secrets}, {"second", configMaps}}
 
 	r.reportUnpruned("demo", before, before)

@@ -64,12 +64,13 @@ func newWorld(t testing.TB) *world {
 		return entries
 	}
 	var err error
-	w.cache, err = cache.New(cache.Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}, Wake: func(o cache.Owner, _ cache.Event, _ bool) {
-		w.note(func() { w.woken = append(w.woken, o.Key.Name) })
-	}})
+	w.cache, err = cache.New(cache.Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.cache.Subscribe(cache.Hooks{Wake: func(o cache.Owner, _ cache.Event, _ bool) {
+		w.note(func() { w.woken = append(w.woken, o.Key.Name) })
+	}})
 	w.pods, err = w.cache.Derive(pod, true)
 	if err != nil {
 		t.Fatal(err)
