@@ -179,7 +179,7 @@ func (h *Host) awaits(runs func(plugin string) bool) bool {
 // change of its kinds for example, keeps its state meanwhile.
 func awaited(all []catalog.Status, runs func(plugin string) bool) bool {
 	return slices.ContainsFunc(all, func(s catalog.Status) bool {
-		return s.State == catalog.Loading || (s.State == catalog.Running || s.State == catalog.Degraded) && !runs(s.Name)
+		return s.IsLoading() || s.State.Runs() && !runs(s.Name)
 	})
 }
 
@@ -216,29 +216,14 @@ func (h *Host) pluginsOf(statuses map[string]runner.Status, guests map[string]sa
 				p.CacheProblem = "the compile cache cannot be written: " + err.Error()
 			}
 		}
-		broken := p.Breaker != nil && p.Breaker.State != dispatch.BreakerClosed
-		if broken && (s.State == catalog.Running || s.State == catalog.Degraded) {
-			p.State = catalog.Quarantined
+		if h.leaders != nil {
+			if lead := h.leaders.Lead(s.Name); lead != nil {
+				p.Leader = lead.Leader()
+			}
 		}
-		h.setLeader(&p)
 		out = append(out, p)
 	}
 	return out
-}
-
-// setLeader sets who leads a plugin, and the state of one that runs and that this replica does not lead.
-func (h *Host) setLeader(p *runner.PluginStatus) {
-	if h.leaders == nil {
-		return
-	}
-	lead := h.leaders.Lead(p.Name)
-	if lead == nil {
-		return
-	}
-	p.Leader = lead.Leader()
-	if runs := p.State == catalog.Running || p.State == catalog.Degraded || p.State == catalog.Quarantined; runs && !lead.Leads() {
-		p.State = catalog.Standby
-	}
 }
 
 // problemsOf returns what is wrong with what capabilities do for a plugin, by their names; nil if nothing is.

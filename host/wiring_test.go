@@ -139,8 +139,9 @@ func TestPoliciesOfASnapshotAreRead(t *testing.T) {
 
 // An operator has to look elsewhere than for a plugin that is being loaded.
 func TestReadinessStatesThatTheDirectoryWasNotRead(t *testing.T) {
+	objects := &cache.Cache{}
 	h := &Host{
-		cache: &cache.Cache{}, runner: runner.New(runner.Config{}),
+		cache: objects, runner: runner.New(runner.Config{Cache: objects}),
 		catalog: catalog.New(catalog.Config[*sandbox.Guest]{Logger: hclog.NewNullLogger()}),
 	}
 	directory := func() error { return h.readiness()[1].Ready() }

@@ -124,26 +124,36 @@ func (c *Catalog[G]) Running() []*Revision[G] {
 // Statuses returns the status of every plugin, ordered by name.
 func (c *Catalog[G]) Statuses() []Status {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.statuses()
+	all, known := make([]Status, 0, len(c.supervisors)), make(map[string]facts, len(c.supervisors))
+	for name, s := range c.supervisors {
+		all, known[name] = append(all, s.status), s.facts
+	}
+	c.mu.Unlock()
+	for i := range all {
+		all[i].State = c.stateOf(all[i].Name, known[all[i].Name])
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // Status returns the status of a plugin; known is false if there is none of that name.
 func (c *Catalog[G]) Status(plugin string) (status Status, known bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	s := c.supervisors[plugin]
 	if s == nil {
+		c.mu.Unlock()
 		return Status{}, false
 	}
-	return s.status, true
+	status, facts := s.status, s.facts
+	c.mu.Unlock()
+	status.State = c.stateOf(plugin, facts)
+	return status, true
 }
 
-func (c *Catalog[G]) statuses() []Status {
-	all := make([]Status, 0, len(c.supervisors))
-	for _, s := range c.supervisors {
-		all = append(all, s.status)
+// stateOf returns the state of a plugin. The runner is asked without a lock.
+func (c *Catalog[G]) stateOf(plugin string, f facts) State {
+	if f.runs {
+		f.Condition = c.Runner.Condition(plugin)
 	}
-	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	return f.state()
 }

@@ -31,5 +31,6 @@
 //	replicas.go    what replicas of the host record of modules for one another
 //	lastgood.go    the module that runs if the newest one cannot, and nothing runs
 //	pin.go         policies that pin a digest
-//	status.go      what people see of a plugin
+//	state.go       in which state a plugin is
+//	status.go      what people see of it
 package catalog

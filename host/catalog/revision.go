@@ -70,9 +70,8 @@ type Loader[G Guest] interface {
 type Runner[G Guest] interface {
 	// Start prepares what the revision needs and then replaces the running
 	// revision of the plugin, if there is one; it then reports
-	// [events.PluginStarted]. In between, when everything is there that may have to
-	// be waited for, it calls claim. After an error, also of claim, the running
-	// revision keeps running. A [*WaitError] is tried again.
+	// [events.PluginStarted]. In between, when nothing else can fail any more, it calls
+	// claim. After an error, also of claim, the running revision keeps running. A [*WaitError] is tried again.
 	Start(ctx context.Context, r *Revision[G], claim func() error) error
 	// Lacking returns which right the account of a revision lacks without which it could not do
 	// its work on its primaries, and what to do about it; "" if it lacks none.
@@ -81,6 +80,8 @@ type Runner[G Guest] interface {
 	// it is on probation itself: it has run and failed for no more objects than
 	// the one before it.
 	Healthy(plugin string) bool
+	// Condition returns what the state of a plugin that runs depends on. It must be quick.
+	Condition(plugin string) Condition
 	// Stop ends the controllers of the plugin and blocks until none is running.
 	// removed states that the file is gone; else the host is stopping.
 	Stop(plugin string, removed bool)

@@ -7,27 +7,6 @@ import (
 	"github.com/thole-dev/thole/host/events"
 )
 
-// State is the state of a plugin.
-type State string
-
-// The states of a plugin. Quarantined and Standby are set by the host, which knows the circuit
-// breakers and the other replicas; the catalog does not.
-const (
-	Loading     State = "loading"     // its first revision is being compiled or started
-	Waiting     State = "waiting"     // for something that is not there yet, such as a CRD, or an entry in its policy
-	Running     State = "running"     // the newest module runs
-	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
-	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed
-	Failed      State = "failed"      // no revision runs
-	Standby     State = "standby"     // another replica of the host leads it, this one keeps it ready
-	Draining    State = "draining"    // its file is gone, its last runs are ending
-)
-
-// States are all of them.
-func States() []State {
-	return []State{Loading, Waiting, Running, Degraded, Quarantined, Failed, Standby, Draining}
-}
-
 // Status is what people see of a plugin, in /plugins.
 type Status struct {
 	Name        string    `json:"name"`
@@ -48,43 +27,36 @@ type Status struct {
 // IsLoading reports whether the first revision is being compiled or started.
 func (s *Status) IsLoading() bool { return s.State == Loading }
 
-func loadingStatus(name string) Status {
-	return Status{Name: name, State: Loading, Controllers: []string{}, Since: time.Now()}
-}
-
-// statusAfter returns the status after an attempt to run a module.
-func (s *supervisor[G]) statusAfter(m *Module, err error) Status {
+// statusOf returns what the catalog knows of a plugin: all but the state, which follows from the facts, too.
+func (s *supervisor[G]) statusOf(m *Module, err error) (Status, facts) {
 	out := Status{
-		Name: s.name, State: Failed, Controllers: []string{}, Since: time.Now(),
+		Name: s.name, Controllers: []string{}, Since: time.Now(),
 		Good: s.lastGood(), Loads: s.loads, Rollbacks: s.rollbacks,
 	}
 	running := s.running()
 	if running != nil {
-		out.State = Running
 		out.Digest, out.Version, out.Revision = running.Digest, running.Version, running.Number
 		for _, c := range running.Manifest.Controllers {
 			out.Controllers = append(out.Controllers, c.Name)
 		}
 	}
-	if err == nil {
-		return out
+	_, waits := errors.AsType[*WaitError](err)
+	if err != nil {
+		out.LastError, out.FailedStep, out.Rejected = err.Error(), stepOf(err), m.Digest
 	}
-	out.LastError, out.FailedStep, out.Rejected = err.Error(), stepOf(err), m.Digest
-	var wait *WaitError
-	switch {
-	case running != nil:
-		out.State = Degraded
-	case errors.As(err, &wait):
-		out.State = Waiting
-	}
-	return out
+	return out, facts{runs: running != nil, failed: err != nil, waits: waits}
+}
+
+// begin sets the status of a plugin that is new.
+func (s *supervisor[G]) begin() {
+	s.status, s.facts, s.reported = Status{Name: s.name, Controllers: []string{}, Since: time.Now()}, facts{loading: true}, ""
 }
 
 // setDraining shows that the last runs of the plugin are ending.
 func (s *supervisor[G]) setDraining() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	s.status.State, s.status.Since = Draining, time.Now()
+	s.facts.draining, s.status.Since = true, time.Now()
 }
 
 // report sets the status after an attempt to run a module, and reports an event
@@ -92,10 +64,10 @@ func (s *supervisor[G]) setDraining() {
 func (s *supervisor[G]) report(m *Module, err error) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	before := s.status
-	s.status = s.statusAfter(m, err)
+	before, known := s.status, s.facts
+	s.status, s.facts = s.statusOf(m, err)
 	// A module that does not run stays the same whatever runs in its place.
-	same := before.State == s.status.State && before.LastError == s.status.LastError && (err != nil || before.Revision == s.status.Revision)
+	same := known == s.facts && before.LastError == s.status.LastError && (err != nil || before.Revision == s.status.Revision)
 	if same {
 		s.status.Since = before.Since
 	}

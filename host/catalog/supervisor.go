@@ -38,12 +38,15 @@ type supervisor[G Guest] struct {
 	suspended                bool // current was stopped and is to be started again
 
 	// Guarded by c.mu.
-	status   Status
+	status   Status // but its state
+	facts    facts
 	reported string // the digest of the module that the status was last reported for
 }
 
 func newSupervisor[G Guest](c *Catalog[G], name string) *supervisor[G] {
-	return &supervisor[G]{c: c, name: name, changed: make(chan struct{}, 1), status: loadingStatus(name)}
+	s := &supervisor[G]{c: c, name: name, changed: make(chan struct{}, 1)}
+	s.begin()
+	return s
 }
 
 // setWanted replaces the module that is to run, nil for none, and ends an attempt
@@ -434,6 +437,6 @@ func (s *supervisor[G]) end() bool {
 		return true
 	}
 	s.number, s.loads, s.rollbacks = 0, 0, 0
-	s.status, s.reported = loadingStatus(s.name), ""
+	s.begin()
 	return false
 }

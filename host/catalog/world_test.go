@@ -276,6 +276,8 @@ func (w *world) Healthy(plugin string) bool {
 	return w.healthy[plugin]
 }
 
+func (w *world) Condition(string) Condition { return Condition{} }
+
 func (w *world) Discard(*Revision[*guest]) {}
 
 func (w *world) Stop(plugin string, _ bool) {

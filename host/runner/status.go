@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
@@ -69,6 +70,19 @@ func (r *Runner) Statuses() map[string]Status {
 		}
 	}
 	return out
+}
+
+// Condition implements [catalog.Runner].
+func (r *Runner) Condition(plugin string) catalog.Condition {
+	p := r.running(plugin)
+	if p == nil {
+		return catalog.Condition{}
+	}
+	b, e := p.breaker.Load(), p.effects.Load()
+	return catalog.Condition{
+		Tripped:    b != nil && b.Status().State != dispatch.BreakerClosed,
+		OtherLeads: e != nil && e.Lease != nil && e.Lease.Check() != nil,
+	}
 }
 
 // LastRuns returns how the latest run of each object has ended, by the controllers that run, each named

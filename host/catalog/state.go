@@ -1,0 +1,64 @@
+package catalog
+
+// State is the state of a plugin: in /plugins, in metrics, in texts for people.
+type State string
+
+// The states of a plugin.
+const (
+	Loading     State = "loading"     // its first revision is being compiled or started
+	Waiting     State = "waiting"     // for something that is not there yet, such as a CRD, or an entry in its policy
+	Running     State = "running"     // the newest module runs
+	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
+	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed
+	Failed      State = "failed"      // no revision runs
+	Standby     State = "standby"     // another replica of the host leads it, this one keeps it ready
+	Draining    State = "draining"    // its file is gone, its last runs are ending
+)
+
+// States are all of them.
+func States() []State {
+	return []State{Loading, Waiting, Running, Degraded, Quarantined, Failed, Standby, Draining}
+}
+
+// Runs reports whether a revision runs, or is being started again.
+func (s State) Runs() bool {
+	return s == Running || s == Degraded || s == Quarantined || s == Standby
+}
+
+// facts are what the state of a plugin follows from.
+type facts struct {
+	loading  bool // no attempt has ended
+	draining bool
+	runs     bool // a revision
+	waits    bool // the newest module, and does not run
+	failed   bool // the newest module does not run, for whatever reason
+
+	Condition
+}
+
+// Condition is what the runner knows of a plugin that runs.
+type Condition struct {
+	Tripped    bool // the circuit breaker of the running revision is not closed
+	OtherLeads bool // another replica leads the plugin, or may
+}
+
+// state is the only place that says in which state a plugin is.
+func (f facts) state() State {
+	switch {
+	case f.draining:
+		return Draining
+	case f.loading:
+		return Loading
+	case !f.runs && f.waits:
+		return Waiting
+	case !f.runs:
+		return Failed
+	case f.OtherLeads:
+		return Standby
+	case f.Tripped:
+		return Quarantined
+	case f.failed:
+		return Degraded
+	}
+	return Running
+}

@@ -1,0 +1,41 @@
+package catalog
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestStateFollowsFromFacts goes through all facts: each set of them has one state, and each state has one.
+func TestStateFollowsFromFacts(t *testing.T) {
+	reached := map[State]bool{}
+	for bits := range 1 << 7 {
+		is := func(i int) bool { return bits&(1<<i) != 0 }
+		f := facts{is(0), is(1), is(2), is(3), is(4), Condition{is(5), is(6)}}
+		state := f.state()
+		reached[state] = true
+		want := map[State]bool{
+			Draining:    f.draining,
+			Loading:     f.loading && !f.draining,
+			Waiting:     !f.draining && !f.loading && !f.runs && f.waits,
+			Failed:      !f.draining && !f.loading && !f.runs && !f.waits,
+			Standby:     !f.draining && !f.loading && f.runs && f.OtherLeads,
+			Quarantined: !f.draining && !f.loading && f.runs && !f.OtherLeads && f.Tripped,
+			Degraded:    !f.draining && !f.loading && f.runs && !f.OtherLeads && !f.Tripped && f.failed,
+			Running:     !f.draining && !f.loading && f.runs && !f.OtherLeads && !f.Tripped && !f.failed,
+		}
+		if !want[state] {
+			t.Errorf("%+v: %s", f, state)
+		}
+		if runs := !f.draining && !f.loading && f.runs; state.Runs() != runs {
+			t.Errorf("%+v: %s runs: %v", f, state, state.Runs())
+		}
+	}
+	for _, state := range States() {
+		if !reached[state] {
+			t.Errorf("%s is reached by no facts", state)
+		}
+	}
+	if len(reached) != len(States()) || slices.Contains(States(), "") {
+		t.Errorf("states %v, listed are %v", reached, States())
+	}
+}
