@@ -226,3 +226,60 @@ func TestACapabilityServesBesideTheHost(t *testing.T) {
 		t.Errorf("the host has ended with %v", err)
 	}
 }
+
+// leaders are the [runner.Leaders] of a replica that leads the plugin p alone.
+type leaders struct{ runner.Leaders }
+
+type lead struct {
+	runner.Lead
+	leads bool
+}
+
+func (l lead) Leads() bool  { return l.leads }
+func (l lead) Leader() string { return "one" }
+
+func (leaders) OthersLead(plugin string) bool { return plugin == "q" }
+
+func (leaders) Lead(plugin string) runner.Lead {
+	if plugin == "unknown" {
+		return nil
+	}
+	return lead{leads: plugin == "p"}
+}
+
+func TestOneCapabilityDecidesWhichReplicaLeads(t *testing.T) {
+	all := []runner.Capability{{Name: "a"}, {Name: "b", Leaders: leaders{}}, {Name: "c"}}
+	found, err := leadersOf(all)
+	if err != nil || found != (leaders{}) {
+		t.Errorf("%v, %v", found, err)
+	}
+	if found, err := leadersOf(all[:1]); err != nil || found != nil {
+		t.Errorf("of one replica: %v, %v", found, err)
+	}
+	if _, err := leadersOf(append(all, all[1])); err == nil {
+		t.Error("two capabilities decide")
+	}
+}
+
+// A plugin is standby where it runs and another replica leads it.
+func TestTheStateOfAPluginNamesWhoLeadsIt(t *testing.T) {
+	h := &Host{leaders: leaders{}}
+	for _, c := range []struct {
+		plugin       string
+		state, want  catalog.State
+		leader       string
+		leads, other bool
+	}{
+		{"p", catalog.Running, catalog.Running, "one", true, false},
+		{"q", catalog.Running, catalog.Standby, "one", false, true},
+		{"q", catalog.Degraded, catalog.Standby, "one", false, true},
+		{"q", catalog.Quarantined, catalog.Standby, "one", false, true},
+		{"q", catalog.Failed, catalog.Failed, "one", false, true},
+		{"unknown", catalog.Running, catalog.Running, "", false, false},
+	} {
+		s, d := runner.PluginStatus{Status: catalog.Status{Name: c.plugin, State: c.state}}, directory{h}
+		if h.setLeader(&s); s.State != c.want || s.Leader != c.leader || d.Leads(c.plugin) != c.leads || d.OthersLead(c.plugin) != c.other {
+			t.Errorf("%+v: %s, led by %q", c, s.State, s.Leader)
+		}
+	}
+}
