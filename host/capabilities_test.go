@@ -106,12 +106,17 @@ func TestCapabilitiesObserveAHostFromItsStartToItsEnd(t *testing.T) {
 
 // What a capability shows of the plugins is served with /plugins, and nothing at its path without the capability.
 func TestViewsOfCapabilitiesAreServed(t *testing.T) {
-	var env runner.Environment
-	view := with.Capability{Name: "view", New: func(of runner.Environment) runner.Capability {
-		env = of
-		return runner.Capability{Views: map[string]http.Handler{"/view": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintln(w, r.URL.Path, env.Plugins(), env.LastRuns())
-		})}}
+	var host runner.Host
+	view := with.Capability{Name: "view", New: func(runner.Environment) runner.Capability {
+		return runner.Capability{
+			Start: func(_ context.Context, of runner.Host) (func(context.Context) error, error) {
+				host = of
+				return nil, nil
+			},
+			Views: map[string]http.Handler{"/view": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprintln(w, r.URL.Path, host.Plugins(), host.LastRuns())
+			})},
+		}
 	}}
 	for _, test := range []struct {
 		list   with.List
@@ -149,13 +154,15 @@ func TestCapabilitiesOfAHostThatCannotBeMadeAreStopped(t *testing.T) {
 // A capability that serves something itself does so before the host runs, and until plugins are to stop.
 func TestACapabilityServesBesideTheHost(t *testing.T) {
 	var env runner.Environment
+	var host runner.Host
 	stopping, stop := make(chan struct{}), make(chan struct{})
 	failed := errors.New("no room")
 	serving := func(start error) with.Capability {
 		return with.Capability{Name: "serving", New: func(of runner.Environment) runner.Capability {
 			env = of
 			return runner.Capability{
-				Start: func(context.Context) (func(context.Context) error, error) {
+				Start: func(_ context.Context, of runner.Host) (func(context.Context) error, error) {
+					host = of
 					return func(ctx context.Context) error {
 						<-ctx.Done()
 						close(stopping)
@@ -171,7 +178,7 @@ func TestACapabilityServesBesideTheHost(t *testing.T) {
 	}
 	quiet := with.Capability{Name: "quiet", New: func(runner.Environment) runner.Capability {
 		return runner.Capability{
-			Start:   func(context.Context) (func(context.Context) error, error) { return nil, nil },
+			Start:   func(context.Context, runner.Host) (func(context.Context) error, error) { return nil, nil },
 			Ready:   func() error { return nil },
 			Problem: func(string) string { return "" },
 		}
@@ -204,14 +211,14 @@ func TestACapabilityServesBesideTheHost(t *testing.T) {
 			t.Errorf("%s: %v", check.Name, err)
 		}
 	}
-	d := env.Directory
+	d := host.Directory
 	s, known := d.Status("p")
 	policy, read := d.Policy("p")
 	if all := d.Statuses(); !known || s.State != catalog.Failed || !read || !policy.DryRun || len(all) != 2 || !d.Updated() || !d.Leads("p") || d.OthersLead("p") {
 		t.Errorf("the directory has %+v, %+v", s, policy)
 	}
-	if _, known := d.Status("r"); known || !env.DryRun || len(env.Handlers()) != 1 {
-		t.Errorf("there is another plugin, or other handlers: %v", env.Handlers())
+	if _, known := d.Status("r"); known || !env.DryRun || len(host.Handlers) != 1 {
+		t.Errorf("there is another plugin, or other handlers: %v", host.Handlers)
 	}
 	cancel()
 	<-stopping
@@ -235,7 +242,7 @@ type lead struct {
 	leads bool
 }
 
-func (l lead) Leads() bool  { return l.leads }
+func (l lead) Leads() bool    { return l.leads }
 func (l lead) Leader() string { return "one" }
 
 func (leaders) OthersLead(plugin string) bool { return plugin == "q" }
@@ -261,25 +268,20 @@ func TestOneCapabilityDecidesWhichReplicaLeads(t *testing.T) {
 	}
 }
 
-// A plugin is standby where it runs and another replica leads it.
-func TestTheStateOfAPluginNamesWhoLeadsIt(t *testing.T) {
-	h := &Host{leaders: leaders{}}
-	for _, c := range []struct {
-		plugin       string
-		state, want  catalog.State
+func TestAPluginIsShownWithItsLeader(t *testing.T) {
+	for plugin, want := range map[string]struct {
 		leader       string
 		leads, other bool
 	}{
-		{"p", catalog.Running, catalog.Running, "one", true, false},
-		{"q", catalog.Running, catalog.Standby, "one", false, true},
-		{"q", catalog.Degraded, catalog.Standby, "one", false, true},
-		{"q", catalog.Quarantined, catalog.Standby, "one", false, true},
-		{"q", catalog.Failed, catalog.Failed, "one", false, true},
-		{"unknown", catalog.Running, catalog.Running, "", false, false},
+		"p": {"one", true, false}, "q": {"one", false, true}, "unknown": {"", false, false},
 	} {
-		s, d := runner.PluginStatus{Status: catalog.Status{Name: c.plugin, State: c.state}}, directory{h}
-		if h.setLeader(&s); s.State != c.want || s.Leader != c.leader || d.Leads(c.plugin) != c.leads || d.OthersLead(c.plugin) != c.other {
-			t.Errorf("%+v: %s, led by %q", c, s.State, s.Leader)
+		h := &Host{leaders: leaders{}}
+		d := directory{h}
+		if got := h.leaderOf(plugin); got != want.leader || d.Leads(plugin) != want.leads || d.OthersLead(plugin) != want.other {
+			t.Errorf("%s is led by %q; %+v", plugin, got, want)
 		}
+	}
+	if h := new(Host); h.leaderOf("p") != "" || !(directory{h}).Leads("p") {
+		t.Error("one replica has a leader, or does not lead")
 	}
 }

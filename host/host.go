@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/cache"
@@ -54,12 +55,14 @@ type Environment struct {
 
 // Host runs plugins against one cluster.
 type Host struct {
-	config  config.Config
-	version string
-	logger  hclog.Logger
-	metrics *telemetry.Metrics
-	events  events.Observer
-	sender  *kubeevents.Sender // of the Events of plugins
+	config    config.Config
+	env       Environment
+	logger    hclog.Logger
+	metrics   *telemetry.Metrics
+	events    events.Observer
+	cluster   *rest.Config          // with the metrics of requests
+	unlimited *kubernetes.Clientset // see newUnlimited
+	sender    *kubeevents.Sender    // of the Events of plugins
 	// leaders is nil if there is one replica.
 	leaders         runner.Leaders
 	handlers, views map[string]http.Handler           // of capabilities
@@ -88,93 +91,151 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	h := &Host{config: c, version: env.Version, logger: env.Logger, metrics: telemetry.NewMetrics(sandbox.LimitNames()...)}
-	cluster := rest.CopyConfig(env.Cluster)
-	h.metrics.Instrument(cluster)
+	h := &Host{config: c, env: env, logger: env.Logger, metrics: telemetry.NewMetrics(sandbox.LimitNames()...)}
 	defer func() {
 		if err != nil {
 			h.close(ctx)
 		}
 	}()
-	if h.sender, err = kubeevents.ForObjects(cluster); err != nil {
-		return nil, err
+	for _, make := range []func(context.Context) error{
+		h.makeClients,      // which all others use
+		h.makeCapabilities, // which observe the stages, and are called by them
+		h.makeSource,
+		h.makeSandbox,
+		h.makeCache,
+		h.makeRunner,        // which subscribes to the cache
+		h.makeCatalog,       // which loads modules into the sandbox, and has the runner start them
+		h.startCapabilities, // with all stages: what has an address of its own listens before the server does
+		h.makeSecure,
+		h.makeServer, // last: it serves what all others have
+	} {
+		if err := make(ctx); err != nil {
+			return nil, err
+		}
 	}
-	unlimited, err := newUnlimited(cluster)
-	if err != nil {
-		return nil, err
+	return h, nil
+}
+
+func (h *Host) makeClients(context.Context) (err error) {
+	h.cluster = rest.CopyConfig(h.env.Cluster)
+	h.metrics.Instrument(h.cluster)
+	if h.sender, err = kubeevents.ForObjects(h.cluster); err != nil {
+		return err
 	}
-	maxModule := int64(c.Limits.ModuleMiB) << 20
-	observers := events.Observers(env.Events, h.metrics.CountEvents())
+	h.unlimited, err = newUnlimited(h.cluster)
+	return err
+}
+
+func (h *Host) makeCapabilities(context.Context) (err error) {
+	observers := events.Observers(h.env.Events, h.metrics.CountEvents())
 	h.events = observers
-	h.capabilities = env.Capabilities.New(runner.Environment{
-		Cluster: cluster, Client: unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger, Version: env.Version, Pod: env.Pod,
-		DryRun: c.DryRun, CacheDir: c.CacheDir, MaxModule: maxModule, Directory: directory{h}, Reconsider: h.reconsider, Restart: h.restart, Handlers: func() map[string]http.Handler { return h.handlers },
-		Awaits: h.awaits, Plugins: h.Plugins, LastRuns: h.lastRuns,
-	}, c.Values)
-	if h.leaders, err = leadersOf(h.capabilities); err != nil {
-		return nil, err
-	}
+	h.capabilities = h.env.Capabilities.New(runner.Environment{
+		Cluster: h.cluster, Client: h.unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger,
+		Version: h.env.Version, Pod: h.env.Pod, DryRun: h.config.DryRun, CacheDir: h.config.CacheDir, MaxModule: h.maxModule(),
+	}, h.config.Values)
 	h.handlers, h.views = handlersOf(h.capabilities)
 	for _, capability := range h.capabilities {
 		if capability.Observe != nil {
 			observers.Add(events.Func(capability.Observe))
 		}
 	}
-	if h.source, err = source.NewDirectory(source.Config{Path: c.Plugins, MaxFile: maxModule, Logger: h.logger.Named("source")}); err != nil {
-		return nil, err
-	}
-	if h.sandbox, err = sandbox.New(ctx, sandbox.Config{
-		CacheDir:     c.CacheDir,
-		CacheBytes:   uint64(c.CacheMiB) << 20,
-		Compiler:     env.Compiler,
-		MemoryBytes:  uint64(c.GuestMemoryMiB) << 20,
-		Capabilities: env.Capabilities.Modules(),
+	h.leaders, err = leadersOf(h.capabilities)
+	return err
+}
+
+// maxModule returns how many bytes a module has at the most.
+func (h *Host) maxModule() int64 { return int64(h.config.Limits.ModuleMiB) << 20 }
+
+func (h *Host) makeSource(context.Context) (err error) {
+	h.source, err = source.NewDirectory(source.Config{Path: h.config.Plugins, MaxFile: h.maxModule(), Logger: h.logger.Named("source")})
+	return err
+}
+
+func (h *Host) makeSandbox(ctx context.Context) (err error) {
+	h.sandbox, err = sandbox.New(ctx, sandbox.Config{
+		CacheDir:     h.config.CacheDir,
+		CacheBytes:   uint64(h.config.CacheMiB) << 20,
+		Compiler:     h.env.Compiler,
+		MemoryBytes:  uint64(h.config.GuestMemoryMiB) << 20,
+		Capabilities: h.env.Capabilities.Modules(),
 		Metrics:      func(plugin string) sandbox.Metrics { return h.metrics.Plugin(plugin) },
 		Logger:       h.logger.Named("sandbox"),
-	}); err != nil {
-		return nil, err
-	}
-	if h.cache, err = cache.New(cache.Config{
-		REST: cluster, Namespace: c.Namespace, Logger: h.logger.Named("cache"),
-	}); err != nil {
-		return nil, err
-	}
+	})
+	return err
+}
+
+func (h *Host) makeCache(context.Context) (err error) {
+	h.cache, err = cache.New(cache.Config{REST: h.cluster, Namespace: h.config.Namespace, Logger: h.logger.Named("cache")})
+	return err
+}
+
+func (h *Host) makeRunner(context.Context) error {
 	h.runner = runner.New(runner.Config{
-		Cluster: cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
+		Cluster: h.cluster, Cache: h.cache, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Recorder: func(dropped func()) effect.Recorder { return h.sender.Recorder(dropped) },
-		Version:  env.Version, Namespace: c.Namespace, Resync: c.Resync.Duration, HostIdentity: c.HostIdentity, Access: newReviewer(unlimited, c, env.RightsFor), Leaders: h.leaders, ReviewEvery: env.RightsFor,
-		Ceiling: c.Allow, Sections: c.Sections, AllowRequested: env.AllowRequested,
+		Version:  h.env.Version, Namespace: h.config.Namespace, Resync: h.config.Resync.Duration, HostIdentity: h.config.HostIdentity,
+		Access: newReviewer(h.unlimited, h.config, h.env.RightsFor), Leaders: h.leaders, ReviewEvery: h.env.RightsFor,
+		Ceiling: h.config.Allow, Sections: h.config.Sections, AllowRequested: h.env.AllowRequested,
 		Capabilities: h.capabilities,
 	})
+	return nil
+}
+
+func (h *Host) makeCatalog(context.Context) error {
 	h.catalog = catalog.New(catalog.Config[*sandbox.Guest]{
 		Loader:    loader{h.sandbox},
 		Runner:    h.runner,
 		Replicas:  h.leaders,
 		Events:    h.events,
 		Logger:    h.logger.Named("catalog"),
-		Probation: c.Probation.Duration,
+		Probation: h.config.Probation.Duration,
 	})
 	h.metrics.Registry.MustRegister(stageCollector{
-		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following, cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
+		memory: h.sandbox.Memory, slots: h.sandbox.Slots, compile: h.sandbox.CacheProblem, kinds: h.cache.Stats, follows: h.cache.Following,
+		cached: h.cache.Memory, guests: h.guestStats, running: h.runner.Statuses, plugins: h.pluginsOf,
 	})
-	// A host that is stopped while it starts ends like a running one, in Run.
-	if err = h.startCapabilities(ctx); err != nil {
-		return nil, err
+	return nil
+}
+
+// startCapabilities calls the Start of the capabilities. A host that is stopped while it starts ends like a running
+// one, in Run.
+func (h *Host) startCapabilities(ctx context.Context) error {
+	host := runner.Host{
+		Directory: directory{h}, Reconsider: h.catalog.Reconsider, Restart: h.catalog.Restart, Handlers: h.handlers,
+		Awaits: h.awaits, Plugins: h.Plugins, LastRuns: h.runner.LastRuns,
 	}
-	if h.secure, err = newSecure(h, unlimited, env.Pod); err != nil {
-		return nil, err
+	for _, c := range h.capabilities {
+		if c.Start == nil {
+			continue
+		}
+		run, err := c.Start(ctx, host)
+		if err != nil {
+			return err
+		}
+		if run != nil {
+			h.runs = append(h.runs, run)
+		}
 	}
+	return nil
+}
+
+func (h *Host) makeSecure(context.Context) (err error) {
+	h.secure, err = newSecure(h, h.unlimited, h.env.Pod)
+	return err
+}
+
+func (h *Host) makeServer(ctx context.Context) (err error) {
 	h.server, err = serve.Listen(context.WithoutCancel(ctx), serve.Config{
-		Address:  c.Listen,
+		Address:  h.config.Listen,
 		Metrics:  h.metrics.Registry,
 		Checks:   h.readiness,
 		Plugins:  func() any { return h.Plugins() },
 		Handlers: h.handlers,
 		Views:    h.views,
-		Secure:   h.secure.serve(), Profiling: c.Profiling,
+		Secure:   h.secure.serve(), Profiling: h.config.Profiling,
 		Logger: h.logger.Named("serve"),
 	})
-	return h, err
+	return err
 }
 
 // Address returns the address of probes, metrics and plugin states.
@@ -198,7 +259,7 @@ func (h *Host) RetryRefused() {
 // Run runs the host until ctx is done or a stage fails. Then the stages stop in
 // reverse: plugins end their runs before what these need is stopped.
 func (h *Host) Run(ctx context.Context) error {
-	h.events.Observe(events.HostStarted{Version: h.version, Plugins: h.config.Plugins, Address: h.Address()})
+	h.events.Observe(events.HostStarted{Version: h.env.Version, Plugins: h.config.Plugins, Address: h.Address()})
 	defer h.close(context.WithoutCancel(ctx))
 	stages, ctx := errgroup.WithContext(telemetry.WithLogger(ctx, h.logger.Named("client-go")))
 	if len(h.runs) > 0 {
@@ -214,23 +275,6 @@ func (h *Host) Run(ctx context.Context) error {
 	h.catalog.Wait()
 	h.events.Observe(events.HostStopped{Err: err})
 	return err
-}
-
-// startCapabilities calls the Start of the capabilities.
-func (h *Host) startCapabilities(ctx context.Context) error {
-	for _, c := range h.capabilities {
-		if c.Start == nil {
-			continue
-		}
-		run, err := c.Start(ctx)
-		if err != nil {
-			return err
-		}
-		if run != nil {
-			h.runs = append(h.runs, run)
-		}
-	}
-	return nil
 }
 
 // runCapabilities calls what their Start has returned until ctx is done, and returns a context that is done when

@@ -38,21 +38,22 @@ type Environment struct {
 	// CacheDir is where capabilities may keep files, in folders of their own; "" if there is none.
 	CacheDir  string
 	MaxModule int64 // bytes of a module at the most
-	// Directory is what there is of plugins that need not run. It is not called before Start.
+}
+
+// Host is what a host has for its capabilities once all its stages were made. Its functions may be called concurrently.
+type Host struct {
 	Directory Directory
 	// Reconsider makes a plugin look again at what [catalog.Replicas] has of it, and Restart stops a plugin and starts
-	// its revision again. They do not block, and are not called before Start.
+	// its revision again. They do not block.
 	Reconsider func(plugin string)
 	Restart    func(plugin, reason string)
-	// Handlers returns those of all capabilities, see [Capability].Serve. It is not called before Start.
-	Handlers func() map[string]http.Handler
+	Handlers   map[string]http.Handler // of all capabilities, see [Capability].Serve
 	// Awaits reports whether there is a plugin that is about to run on this replica, and for which runs returns
-	// false, or it is not known yet which plugins there are. It is not called before the host serves requests.
+	// false, or it is not known yet which plugins there are.
 	Awaits func(runs func(plugin string) bool) bool
 	// Plugins returns the states of all plugins, by name, as /plugins has them, and LastRuns how the latest run of each
 	// object has ended, by the controllers that run, each named plugin/controller. They take the locks of the stages:
-	// functions that may be called with locks held must not call them. Nor are they called before the host serves
-	// requests.
+	// functions that may be called with locks held must not call them.
 	Plugins  func() []PluginStatus
 	LastRuns func() map[string][]dispatch.LastRun
 }
@@ -77,10 +78,11 @@ type Directory interface {
 // called.
 type Capability struct {
 	Name string // is set by the list of the host
-	// Start is called once, when the host was made and before any plugin is loaded: what listens does so when it returns.
+	// Start is called once, when all stages of the host were made and before any plugin is loaded or request served: what
+	// listens does so when it returns.
 	// With its error the host does not start. What it returns is called while the host runs, unless it is nil, until
 	// ctx is done or another part of the host fails: plugins run until it has returned. With its error the host ends.
-	Start func(ctx context.Context) (run func(ctx context.Context) error, err error)
+	Start func(ctx context.Context, host Host) (run func(ctx context.Context) error, err error)
 	// Ready returns why the host is not ready, for /readyz, nil if it is. It must not block.
 	Ready func() error
 	// Problem returns what is wrong with what the capability does for a plugin of the directory, which need not run, for

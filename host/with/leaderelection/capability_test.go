@@ -87,7 +87,12 @@ func start(t *testing.T, c *rest.Config, pod string) *replica {
 	s.LeaderElect, s.RetryPeriod.Duration = true, s.RetryPeriod.Duration/10
 	r.part = newCapability(runner.Environment{
 		Client: kubernetes.NewForConfigOrDie(c), Metrics: telemetry.NewMetrics(), Logger: hclog.NewNullLogger(), Section: s,
-		Pod: &corev1.ObjectReference{Namespace: "default", Name: pod}, CacheDir: t.TempDir(), MaxModule: 1 << 20, Directory: directory{r: r},
+		Pod: &corev1.ObjectReference{Namespace: "default", Name: pod}, CacheDir: t.TempDir(), MaxModule: 1 << 20,
+	})
+	r.replicas = r.part.Leaders.(*replicas)
+	var err error
+	if r.run, err = r.part.Start(t.Context(), runner.Host{
+		Directory: directory{r: r},
 		Reconsider: func(string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -98,10 +103,7 @@ func start(t *testing.T, c *rest.Config, pod string) *replica {
 			defer r.mu.Unlock()
 			r.restarted = append(r.restarted, plugin)
 		},
-	})
-	r.replicas = r.part.Leaders.(*replicas)
-	var err error
-	if r.run, err = r.part.Start(t.Context()); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.end = sync.OnceFunc(r.part.Stop)
@@ -154,7 +156,7 @@ func TestOutsideOfAPodTheNamespaceIsNamed(t *testing.T) {
 	s := newHostSettings()
 	s.LeaderElect = true
 	c := newCapability(runner.Environment{Section: s, Logger: hclog.NewNullLogger()})
-	if _, err := c.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "--leader-elect-resource-namespace") {
+	if _, err := c.Start(t.Context(), runner.Host{}); err == nil || !strings.Contains(err.Error(), "--leader-elect-resource-namespace") {
 		t.Error(err)
 	}
 	c.Stop()

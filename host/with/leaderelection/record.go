@@ -170,19 +170,19 @@ func (r *replicas) recordChanges(ctx context.Context) {
 
 // record writes what has changed of the plugins that this replica leads.
 func (r *replicas) record(ctx context.Context) {
-	if !r.env.Directory.Updated() {
+	if !r.host.Directory.Updated() {
 		return
 	}
 	r.election.Keep(func(plugin string) bool {
-		_, known := r.env.Directory.Status(plugin)
+		_, known := r.host.Directory.Status(plugin)
 		return known
 	})
 	r.kept.prune(func(plugin string) bool {
-		_, known := r.env.Directory.Status(plugin)
+		_, known := r.host.Directory.Status(plugin)
 		return known
 	})
 	statuses := map[string]catalog.Status{}
-	for _, s := range r.env.Directory.Statuses() {
+	for _, s := range r.host.Directory.Statuses() {
 		statuses[s.Name] = s
 	}
 	for _, lease := range r.election.Leases() {

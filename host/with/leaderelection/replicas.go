@@ -27,7 +27,8 @@ type replicas struct {
 	env      runner.Environment
 	settings *HostSettings
 	logger   hclog.Logger
-	election *election.Election // since start, as the following two
+	host     runner.Host        // since start
+	election *election.Election // as the following two
 	kept     *kept
 	giveUp   func() // ends the election, and returns when the Leases were given up
 
@@ -52,7 +53,8 @@ func newReplicas(env runner.Environment, s *HostSettings) *replicas {
 }
 
 // start takes part in the election until stop is called. What it returns takes nothing over any more once ctx is done.
-func (r *replicas) start(ctx context.Context) (run func(context.Context) error, err error) {
+func (r *replicas) start(ctx context.Context, host runner.Host) (run func(context.Context) error, err error) {
+	r.host = host
 	s, replica, namespace := r.settings, "thole", r.settings.ResourceNamespace
 	if pod := r.env.Pod; pod != nil {
 		replica, namespace = pod.Name, cmp.Or(namespace, pod.Namespace)
@@ -120,7 +122,7 @@ func (r *replicas) changed(lease *election.Lease) {
 	if lease.Leads() {
 		r.logger.Info("this replica leads", "lease", lease.Name)
 		for _, plugin := range r.election.PluginsOf(lease) {
-			r.env.Reconsider(plugin.Name)
+			r.host.Reconsider(plugin.Name)
 		}
 		return
 	}
@@ -130,7 +132,7 @@ func (r *replicas) changed(lease *election.Lease) {
 		delete(r.retried, plugin.Name)
 		delete(r.files, plugin.Name)
 		r.mu.Unlock()
-		r.env.Restart(plugin.Name, "another replica may lead it, and is to find nothing of it running here")
+		r.host.Restart(plugin.Name, "another replica may lead it, and is to find nothing of it running here")
 	}
 }
 
@@ -148,7 +150,7 @@ func (r *replicas) annotated(key string) {
 	r.latest[plugin] = of
 	r.mu.Unlock()
 	if idle && of.Good != before.Good || !p.Lease.Leads() && !slices.Equal(of.Rejected, before.Rejected) {
-		r.env.Reconsider(plugin)
+		r.host.Reconsider(plugin)
 	}
 }
 
@@ -179,13 +181,13 @@ func (r *replicas) ready(plugin string) bool {
 
 // digestOf returns the module that runs of a plugin, "" if none does.
 func (r *replicas) digestOf(plugin string) string {
-	s, _ := r.env.Directory.Status(plugin)
+	s, _ := r.host.Directory.Status(plugin)
 	return s.Digest
 }
 
 // Loaded implements [catalog.Replicas]: it keeps the module, and of the plugin's others those that may run again.
 func (r *replicas) Loaded(m *catalog.Module) {
-	s, _ := r.env.Directory.Status(m.Name)
+	s, _ := r.host.Directory.Status(m.Name)
 	others := []string{s.Digest, s.Good}
 	if p := r.election.Plugin(m.Name); p != nil {
 		others = append(others, r.recordOf(p.Lease, m.Name).Good)

@@ -21,6 +21,10 @@ func newCapability(env runner.Environment) runner.Capability {
 	var sampling sync.WaitGroup
 	sampling.Go(func() { p.rates.run(ctx, p.numbers) })
 	return runner.Capability{
+		Start: func(_ context.Context, host runner.Host) (func(context.Context) error, error) {
+			p.plugins, p.lastRuns = host.Plugins, host.LastRuns
+			return nil, nil
+		},
 		Observe: p.history.observe,
 		Views:   map[string]http.Handler{"/ui": p.handler()},
 		Stop: func() {

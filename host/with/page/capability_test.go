@@ -24,9 +24,13 @@ func TestThePageIsOfAHost(t *testing.T) {
 		metrics.Controller("p/c", 3)
 		c := Capability().New(runner.Environment{
 			Metrics: metrics, Logger: hclog.NewNullLogger(), Version: "v1", Pod: &corev1.ObjectReference{Name: "thole-1"},
+		})
+		if _, err := c.Start(t.Context(), runner.Host{
 			Plugins:  func() []runner.PluginStatus { return nil },
 			LastRuns: func() map[string][]dispatch.LastRun { return nil },
-		})
+		}); err != nil {
+			t.Fatal(err)
+		}
 		c.Observe(events.PluginStarted{Revision: events.Revision{Plugin: "loaded", Number: 1}})
 		time.Sleep(time.Minute) // fake time
 		w := httptest.NewRecorder()

@@ -23,11 +23,11 @@ import (
 
 // page serves the status page: /ui, and /ui/plugins/PLUGIN.
 type page struct {
-	version  string // of the host
-	replica  string // the name of this one; "": there is no other
-	plugins  func() []runner.PluginStatus
-	numbers  func() (map[string]Numbers, error)
+	version  string                       // of the host
+	replica  string                       // the name of this one; "": there is no other
+	plugins  func() []runner.PluginStatus // of the host, once it was made
 	lastRuns func() map[string][]dispatch.LastRun
+	numbers  func() (map[string]Numbers, error)
 	logger   hclog.Logger
 
 	started time.Time
@@ -54,7 +54,7 @@ const pageSize = 100
 // newPage returns the page of a host.
 func newPage(env runner.Environment) *page {
 	p := &page{
-		version: env.Version, plugins: env.Plugins, lastRuns: env.LastRuns, logger: env.Logger.Named(name),
+		version: env.Version, logger: env.Logger.Named(name),
 		numbers: func() (map[string]Numbers, error) { return numbersOf(env.Metrics.Controllers) },
 		started: time.Now(), history: history{byPlugin: map[string][]Load{}},
 	}

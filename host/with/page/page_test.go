@@ -35,11 +35,9 @@ type shown struct {
 
 func newShown(t *testing.T) *shown {
 	s := &shown{T: t, numbers: map[string]Numbers{}, runs: map[string][]dispatch.LastRun{}}
-	s.page = newPage(runner.Environment{
-		Version: "v1", Logger: hclog.NewNullLogger(),
-		Plugins:  func() []runner.PluginStatus { s.asked++; return s.plugins },
-		LastRuns: func() map[string][]dispatch.LastRun { return s.runs },
-	})
+	s.page = newPage(runner.Environment{Version: "v1", Logger: hclog.NewNullLogger()})
+	s.page.plugins = func() []runner.PluginStatus { s.asked++; return s.plugins }
+	s.page.lastRuns = func() map[string][]dispatch.LastRun { return s.runs }
 	s.page.numbers = func() (map[string]Numbers, error) { return s.numbers, s.err }
 	return s
 }

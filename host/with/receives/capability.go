@@ -36,14 +36,14 @@ func newCapability(env runner.Environment) runner.Capability {
 	c := &capability{metrics: newMetrics(env.Metrics), rate: settings.EventsPerSecond}
 	h := New(Config{
 		Receivers: c.receivers.all,
-		Starting:  func() bool { return env.Awaits(c.receivers.knows) },
+		Starting:  func() bool { return c.awaits(c.receivers.knows) },
 		Tokens:    env.Client.AuthenticationV1(),
 		Access:    access.New(access.OfCallers(env.Client.AuthorizationV1())),
 		Audiences: settings.Audiences,
 		Metrics:   c.metrics,
 		Logger:    env.Logger.Named("receive"),
 	})
-	return runner.Capability{Plugin: c.plugin, Serve: map[string]http.Handler{"/events": h, "/events/{plugin}": h}}
+	return runner.Capability{Start: c.start, Plugin: c.plugin, Serve: map[string]http.Handler{"/events": h, "/events/{plugin}": h}}
 }
 
 // capability receives the events of the plugins of a host.
@@ -51,6 +51,12 @@ type capability struct {
 	metrics   metrics
 	rate      float32 // of a plugin whose policy has none
 	receivers receivers
+	awaits    func(runs func(plugin string) bool) bool // of the host, once it was made
+}
+
+func (c *capability) start(_ context.Context, host runner.Host) (func(context.Context) error, error) {
+	c.awaits = host.Awaits
+	return nil, nil
 }
 
 // plugin receives the events of one plugin.

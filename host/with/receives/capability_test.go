@@ -125,9 +125,11 @@ func TestSeriesOfAPluginExistWhileItReceives(t *testing.T) {
 	m := telemetry.NewMetrics()
 	env := runner.Environment{
 		Section: newHostSettings(), Client: fake.NewClientset(), Metrics: m, Logger: hclog.NewNullLogger(),
-		Awaits: func(runs func(string) bool) bool { return !runs("p") },
 	}
 	c := Capability().New(env)
+	if _, err := c.Start(t.Context(), runner.Host{Awaits: func(runs func(string) bool) bool { return !runs("p") }}); err != nil {
+		t.Fatal(err)
+	}
 	expect := func(want ...string) {
 		t.Helper()
 		families, err := m.Registry.Gather()

@@ -26,6 +26,8 @@ type capability struct {
 	logger  hclog.Logger
 	metrics metrics
 	plugins *plugins
+	// directory is that of the host, once it was made.
+	directory runner.Directory
 
 	// nil if there is no address to serve them on.
 	server    *Server
@@ -43,7 +45,8 @@ func newCapability(env runner.Environment) runner.Capability {
 }
 
 // start listens, if there is an address.
-func (c *capability) start(ctx context.Context) (run func(context.Context) error, err error) {
+func (c *capability) start(ctx context.Context, host runner.Host) (run func(context.Context) error, err error) {
+	c.directory = host.Directory
 	s := *c.env.Section.(*HostSettings)
 	if s.Listen == "" {
 		return nil, nil
@@ -73,12 +76,12 @@ func (c *capability) start(ctx context.Context) (run func(context.Context) error
 	})
 	c.registrar = NewRegistrar(RegistrarConfig{
 		Client: objects, Endpoint: endpoint, Host: s.Secret.Namespace + "/" + s.Secret.Name, Namespace: s.Secret.Namespace, Bundle: c.keeper.Bundle,
-		Plugins: c.registered, Known: c.known, KnownToOthers: c.env.Directory.OthersLead, Logger: c.logger,
+		Plugins: c.registered, Known: c.known, KnownToOthers: c.directory.OthersLead, Logger: c.logger,
 	})
 	c.metrics.serving()
 	c.server, err = Listen(context.WithoutCancel(ctx), Config{
 		Address: s.Listen, Certificate: c.keeper.Certificate, Clients: clients,
-		Controller: c.plugins.controller, Plugin: c.knownOf, Handlers: c.env.Handlers(), Metrics: c.metrics, Logger: c.logger,
+		Controller: c.plugins.controller, Plugin: c.knownOf, Handlers: host.Handlers, Metrics: c.metrics, Logger: c.logger,
 	})
 	return c.run, err
 }
@@ -129,7 +132,7 @@ func (c *capability) expires() time.Time {
 
 // registered implements [RegistrarConfig].Plugins.
 func (c *capability) registered() []Plugin {
-	all, directory := c.plugins.all(), c.env.Directory
+	all, directory := c.plugins.all(), c.directory
 	for _, s := range directory.Statuses() {
 		policy, known := directory.Policy(s.Name)
 		runs := slices.ContainsFunc(all, func(p Plugin) bool { return p.Name == s.Name })
@@ -143,20 +146,20 @@ func (c *capability) registered() []Plugin {
 
 // known reports whether the directory has a plugin. Before it was read it might have any.
 func (c *capability) known(plugin string) bool {
-	_, known := c.env.Directory.Status(plugin)
-	return known || !c.env.Directory.Updated()
+	_, known := c.directory.Status(plugin)
+	return known || !c.directory.Updated()
 }
 
 // knownOf implements [Config].Plugin.
 func (c *capability) knownOf(plugin string) (Known, bool) {
-	s, known := c.env.Directory.Status(plugin)
+	s, known := c.directory.Status(plugin)
 	if !known {
 		return Known{}, false
 	}
 	k := Known{State: string(s.State), Loading: s.IsLoading(), Controllers: s.Controllers}
 	if p := c.plugins.of(plugin); p != nil {
 		k.Webhooks = p.Webhooks
-	} else if policy, read := c.env.Directory.Policy(plugin); read {
+	} else if policy, read := c.directory.Policy(plugin); read {
 		k.Webhooks = SettingsOf(policy)
 	}
 	return k, true

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ func (d *directory) OthersLead(string) bool { return false }
 
 // newTestCapability returns a capability that serves nothing yet.
 func newTestCapability(logger hclog.Logger) *capability {
-	return &capability{env: runner.Environment{Directory: &directory{plugin: "idle"}}, logger: logger, metrics: newMetrics(telemetry.NewMetrics()), plugins: newPlugins()}
+	return &capability{directory: &directory{plugin: "idle"}, logger: logger, metrics: newMetrics(telemetry.NewMetrics()), plugins: newPlugins()}
 }
 
 // serves makes the capability one that serves, without a certificate.
@@ -282,7 +281,7 @@ func TestAPluginThatIsNotAllowedWebhooksIsRegisteredWithNone(t *testing.T) {
 	if known, ok := c.knownOf("idle"); !ok || known.Webhooks != nil || known.State != "waiting" {
 		t.Errorf("%+v, %t", known, ok)
 	}
-	c.env.Directory.(*directory).policy = revisionOf().Policy
+	c.directory.(*directory).policy = revisionOf().Policy
 	if all := c.registered(); len(all) != 0 {
 		t.Errorf("of a plugin that is allowed webhooks, and does not run: %+v", all)
 	}
@@ -329,16 +328,15 @@ func TestTheCapabilityListensWhenItIsStarted(t *testing.T) {
 	settings.Listen = "127.0.0.1:0"
 	made := func() runner.Capability {
 		return newCapability(runner.Environment{
-			Cluster: &rest.Config{}, Metrics: telemetry.NewMetrics(), Logger: hclog.NewNullLogger(), Section: settings, Directory: &directory{},
-			Handlers: func() map[string]http.Handler { return nil },
+			Cluster: &rest.Config{}, Metrics: telemetry.NewMetrics(), Logger: hclog.NewNullLogger(), Section: settings,
 		})
 	}
-	if _, err := made().Start(t.Context()); err == nil || !strings.Contains(err.Error(), "webhooks.secret.namespace") {
+	if _, err := made().Start(t.Context(), runner.Host{Directory: &directory{}}); err == nil || !strings.Contains(err.Error(), "webhooks.secret.namespace") {
 		t.Errorf("without a pod: %v", err)
 	}
 	settings.Secret.Namespace, settings.URL = "n", "https://host"
 	first := made()
-	run, err := first.Start(t.Context())
+	run, err := first.Start(t.Context(), runner.Host{Directory: &directory{}})
 	if err != nil || run == nil || first.Ready() == nil {
 		t.Fatalf("%v; ready: %v", err, first.Ready())
 	}
@@ -350,13 +348,13 @@ func TestTheCapabilityListensWhenItIsStarted(t *testing.T) {
 	defer taken.Close()
 	settings.Listen = taken.Addr().String()
 	second := made()
-	if _, err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "--webhooks-listen") {
+	if _, err := second.Start(t.Context(), runner.Host{Directory: &directory{}}); err == nil || !strings.Contains(err.Error(), "--webhooks-listen") {
 		t.Errorf("an address that is taken: %v", err)
 	}
 	second.Stop()
 	settings.Listen = ""
 	third := made()
-	if run, err := third.Start(t.Context()); err != nil || run != nil || third.Ready() != nil {
+	if run, err := third.Start(t.Context(), runner.Host{Directory: &directory{}}); err != nil || run != nil || third.Ready() != nil {
 		t.Errorf("without an address: %v; ready: %v", err, third.Ready())
 	}
 	third.Stop()
