@@ -12,17 +12,37 @@
 //	outcome   what a result means, as a pure function
 //	effect    what is written to the cluster
 //
-// runner runs one plugin: it joins its controllers to the stages, and starts,
-// swaps and stops them for the catalog; its PluginStatus is what /plugins has of one. Beside the stages are config (the
-// configuration file, limits, policy), rights (which verbs a plugin may use on
-// which objects), access (what the API server allows its service account, and who sends
-// requests to the host), certificates (those that the host serves TLS with),
-// events (what happens, as typed values; logs and metrics observe them), telemetry
-// (logs, metrics), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
+// runner runs one plugin: it joins its controllers to the stages, and starts, swaps and stops them for the catalog.
 //
-// Stages know neither each other nor dispatch. host.go starts them in this order
-// and stops them in reverse; wiring.go joins catalog, sandbox and serve, secure.go access and certificates to
-// serve; directory.go has what capabilities learn of plugins that do not run.
+// Beside the stages are config (the configuration file, limits, policy), rights (what a policy lets a plugin do), access
+// (what the API server lets its service account do, and who sends requests to the host), certificates (those that the
+// host serves TLS with), events (what happens, as typed values; logs and metrics observe them), telemetry (logs,
+// metrics), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
+//
+// Stages know neither each other nor dispatch. host.go makes them in this order, as a list, and stops them in reverse;
+// wiring.go joins catalog, sandbox and serve, secure.go access and certificates to serve; metrics.go has the numbers that
+// the stages keep; directory.go has what capabilities learn of plugins that do not run.
+//
+// # Where a question is answered
+//
+//	what makes a key due               dispatch/due.go, queue/rules.go
+//	when is a failed run tried again   outcome/outcome.go, outcome/next.go, dispatch/requeue.go
+//	may a plugin use a verb on an      rights/may.go, which has the order of who says no; dispatch/mayread.go for
+//	object, and who says so            reads, effect/scope.go for writes
+//	who leads a plugin                 with/leaderelection/election/plugin.go, runner/leaders.go
+//	in which state is a plugin         catalog/state.go
+//	what is sent for a run             effect/plan.go, effect/requests.go
+//	which revision runs a key          dispatch/worker.go, take
+//
+// Three ways through the host:
+//
+//	from an edit to a status           cache/store.go, runner/controller.go (follow), dispatch/triggers.go, dispatch/due.go,
+//	                                   queue/queue.go, dispatch/worker.go, dispatch/call.go, outcome/outcome.go,
+//	                                   dispatch/perform.go, effect/status.go
+//	from a file to a running plugin    source/directory.go, wiring.go (modules), catalog/supervisor.go, sandbox/load.go,
+//	                                   runner/start.go, runner/controller.go
+//	from a review to its answer        with/webhooks/server.go, with/webhooks/admission.go, with/webhooks/call.go,
+//	                                   dispatch/exportcalls.go
 //
 // # Capabilities
 //
@@ -31,53 +51,70 @@
 // host/with/standard is what thole has, in the order in which hooks are called. A host is built without a
 // capability by removing its line, and refuses plugins and policies that name it.
 //
-// This is how one is made; host/with/cloudevents is an example.
+// This is how one is made. Read beside it: timers for state of objects, changes for what is written on the primary and
+// for sections of requests and results, daemon for a policy with numbers, cloudevents for a queue of its own.
 //
-//  1. abi/<name> has what hosts and guests share, if there is something: the constant Name, which is that of its
-//     section in the controllers of manifests, the messages, and their SPEC.md. A section is any JSON value that
-//     is not null: see abi.Controller.Section. The package imports nothing but the standard library and abi. Its messages
-//     list their fields as those of the core do (abi/message), so that errors have the path within the section. The
-//     page is named in the table of abi/SPEC.md. Requests and results have sections, too; host/with/changes is an
-//     example. The name is in camel case, such as cloudEvents; the folders have it in lower case.
-//  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what checks a section (Check),
-//     which functions of guests it calls (Exports) and of the host it answers (Imports), what a policy may have
-//     (Policy, a struct with JSON tags that implements config.PolicySection, and config.Bounded if the configuration
-//     bounds its numbers) and must have for a manifest (Missing), what the file of --config may have (Config, which
-//     implements config.HostSection, config.Bounding if it bounds policies, config.Flagged if flags of thole run win
-//     over it, and config.Listening if it has an address to listen on) and what it has in allow for each plugin
-//     (Allow, which is config.Named if allow lists the plugins), what the account of the host needs for it (Rules,
-//     PluginRules), the row of thole inspect (Title, Describe; Note, of a module), and what it does in a host (New).
-//  3. New is called once for each host, with a runner.Environment. It registers metrics, which are removed
-//     with a plugin by their first label, or a prometheus.Collector, and returns a runner.Capability. Series are made
-//     when the plugin runs: the start of a plugin may fail after its part was made. The capability serves requests
-//     by handlers: of clients whose token it checks itself (Serve; host/with/receives is an example), or who may get a
-//     path (Views; host/with/page is one). It returns a part for each
-//     plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
-//     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when
-//     it is called, by which goroutine, and whether it may block. State is what the functions of a part
-//     share: nothing is global, nothing is registered in init. A test can call them without a host, by
+//  1. abi/<name> has what hosts and guests share, if there is something: the constant Name, the messages, and their
+//     SPEC.md, which the table of abi/SPEC.md names. Name is in camel case, such as cloudEvents, and is that of the
+//     section in the controllers of manifests; folders have it in lower case. A section is any JSON value that is not
+//     null: see abi.Controller.Section. The package imports nothing but the standard library and abi. Its messages list
+//     their fields as those of the core do (abi/message), so that errors have the path within the section.
+//
+//  2. host/with/<name>/capability.go has Capability(), which returns the declaration: what it asks of manifests, guests
+//     and policies, the rights that it needs, its row in thole inspect, and what it does in a host. with/with.go has the
+//     fields. Uses is needed if it patches primaries, or the rights that are asked for lack that. A plugin whose policy
+//     lacks what Missing returns waits, and shows its text.
+//
+//     A policy is config.Bounded if the configuration bounds its numbers, by config.Bounding: a bound is a maximum, so
+//     that more must be the larger number. Config is config.Flagged if flags of thole run win over it, and
+//     config.Listening if it has an address to listen on. Allow is config.Named if allow lists the plugins.
+//
+//  3. New is called once for each host, with a runner.Environment, and returns a runner.Capability. That returns a part
+//     for each plugin (runner.PluginPart), and that one for each controller (runner.ControllerPart), with the hooks of
+//     the worker (dispatch.Hooks). A function that is nil is not called. The comment of each one states when it is
+//     called, by which goroutine, and whether it may block. What the functions of a part share they share by what they
+//     are methods of: nothing is global, nothing is registered in init. A test calls them without a host, by
 //     Capability().New(env).Plugin("p").
-//     What only has to know what happens needs no hook: Observe receives the events of the host. host/with/traces
-//     is an example.
-//     A capability with a server of its own listens in Start, before a plugin is loaded, and what Start returns
-//     serves until plugins are to stop. Ready is its part of /readyz, and Problem what /plugins has of a plugin for
-//     which it cannot do what it should. Environment.Directory has the plugins that do not run, too. Starting is
-//     called with a revision before its informers sync, whose guest may be called from then on. Handle.Call calls
-//     an export of the guest beside the queue (dispatch.ExportCall), until Ended, and Handle.Kept returns what is kept
-//     for a revision. host/with/webhooks is an example.
-//     Calls of the guest for an object beside its runs are turns (dispatch.ObjectTurns), as in host/with/daemon.
-//     Those for no object are turns, too (dispatch.Turn): the core makes them, and makes the objects due that they
-//     find. host/with/scans is an example. A function of the host that it answers is in the hooks, too
-//     (dispatch.ImportCall); what it needs for the calls of a revision is made with that (runner.Use). host/with/http
-//     is an example. Which replica of the host leads which plugin, and what replicas share of modules, is decided by
-//     one capability (runner.Leaders), host/with/leaderelection. What runs are to read as they read objects, and no
-//     API server has, is derived from objects (cache.Informer.Derive). host/with/functionindexes is an example.
-//  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on
-//     the pod of the host; at most once a minute for the same. It may be observed with locks held. Constants whose
-//     names begin with event and reason have its names, with a comment each: "eventX reports that ..." before the
-//     one, a phrase behind the other. docs/reference is generated from them, from the metrics and from the fields
-//     of policies, by go generate ./host/internal/doctest.
-//  5. host/with/standard has the line, and sdk what authors write, which adds the section to the manifest.
+//
+//     What is kept for an object is the state of the hooks, which Begin gets a pointer to; what is kept for a run is its
+//     Kept. Both are in the core's record, under the core's lock. Runs are counted in Begin: Performed may be called
+//     again for the same run.
+//
+//     What is to be written on the primary after a run is written in Performed, by Annotate: the event of that makes
+//     the object not due. That of Patch does, as a patch of the guest. An annotation <controller>.<plugin>.thole.dev/<word>
+//     (abi.StateAnnotation) runs nothing and is in no request. Under any other name it is an edit for all other
+//     controllers of the kind, and two that answer each other never stop.
+//
+//     What only has to know what happens needs no hook: Observe receives the events of the host (traces).
+//
+//     Metrics are registered in New: series, which are removed with a plugin by their first label, or a
+//     prometheus.Collector. Series are made in Swapped, since the start of a plugin may fail after its part was made
+//     (daemon/metrics.go).
+//
+//     Start has what the host has once its stages were made (runner.Host): the plugins that do not run, too, for example.
+//     What has an address of its own listens there, and what Start returns serves until plugins are to stop. Ready is its
+//     part of /readyz, and Problem what /plugins has of a plugin for which it cannot do what it should (webhooks). Requests
+//     of clients with a token are served by Serve (receives), those of people by Views (page).
+//
+//     The guest is called beside the queue by Handle.Call, until Ended (webhooks); for an object beside its runs by turns
+//     of its own (dispatch.ObjectTurns: daemon); for no object by turns (dispatch.Turn: scans), which find objects to run.
+//     What a guest calls is answered by Imports of the hooks (dispatch.ImportCall), with what was made for the revision
+//     (runner.Use: http). What runs read as they read objects, and no API server has, is derived from objects
+//     (cache.Informer.Derive: functionindexes). Which replica leads which plugin, and what replicas share of modules, is
+//     decided by one capability (runner.Leaders: leaderelection).
+//
+//  4. What operators have to know at once is reported by events.Notice, as a line of the log and as an Event on the pod
+//     of the host; at most once a minute for the same. It may be observed with locks held. Constants whose names begin
+//     with event and reason have its names, with a comment each: "eventX reports that ..." before the one, a phrase
+//     behind the other. docs/reference has them, and the metrics, by go generate ./host/internal/doctest. The reasons of
+//     Events about objects have no such names. The fields of a policy are in a block of docs/reference/configuration.md,
+//     under a heading with the name, which a line of host/internal/doctest/reference_test.go has generated.
+//
+//  5. host/with/standard has the line. sdk has what authors write, which adds the section to the manifest, and
+//     sdk/sdktest/wasmtest/capabilities.go a line for it. The golden file of cmd/thole/testdata/script/inspect.txtar gets
+//     the row, by go test ./cmd/thole -run TestScripts/inspect -update.
+//
+//  6. Tests are in the capability's folder. One with a host makes it by host.New with with.List{Capability()}.
 //
 // host/internal/deptest keeps the walls: no package but the list imports a capability, the core has none of
 // its names, in code or in tests, and all of the host is built without each of them.
