@@ -30,6 +30,7 @@ import (
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/rights"
+	"github.com/thole-dev/thole/host/with/standard"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
 
@@ -239,7 +240,7 @@ func TestTheChartInNamespacesRunsAPluginAsItsAccount(t *testing.T) {
 		case "ConfigMap":
 			file := filepath.Join(t.TempDir(), "config.yaml")
 			writeText(t, file, o.Data["config.yaml"])
-			c, err = config.Read(file)
+			c, err = config.Read(file, standard.Capabilities().Sections()...)
 			s.must(err)
 		case "ServiceAccount", "Role", "RoleBinding":
 			s.apply([]byte(document))
@@ -247,7 +248,7 @@ func TestTheChartInNamespacesRunsAPluginAsItsAccount(t *testing.T) {
 			t.Errorf("there is a %s", o.Kind)
 		}
 	}
-	s.runningHost = start(t, s.hostConfig(), func(given *config.Config) {
+	s.runningHost = startWith(t, s.hostConfig(), standard.Capabilities(), func(given *config.Config) {
 		c.Plugins, c.Listen, c.CacheDir = given.Plugins, given.Listen, given.CacheDir
 		*given = c
 	})
