@@ -11,7 +11,6 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
-	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/rights"
@@ -179,25 +178,6 @@ func (g *guestCall) mayList(ctx context.Context, kind abi.Kind, namespaces []str
 	return 0
 }
 
-// changedFor handles the change of an object that keys depend on, unless the account may not
-// see the object. If that is not known the change waits for the answer.
-func (c *Controller) changedFor(v verbs, o *object.Object, made change, keys ...object.Key) {
-	if a := c.revision.Load().Access; a != nil && len(keys) > 0 {
-		of, _ := cache.SourceOf(o.Kind)
-		q := questionOf(v, of, o.Key())
-		allowed, known := q.known(a)
-		if !known {
-			c.unanswered.add(q, made, keys)
-		}
-		if !allowed || !known {
-			return
-		}
-	}
-	for _, key := range keys {
-		c.changed(key, made)
-	}
-}
-
 // unanswered are the changes that wait for what the account may see.
 type unanswered struct {
 	due chan struct{} // capacity 1; received by [Controller.Run], which then starts answer
@@ -234,7 +214,7 @@ func (u *unanswered) add(q question, made change, keys []object.Key) {
 		u.order = append(u.order, q)
 	}
 	for _, key := range keys {
-		w := woken{key, made.reason}
+		w := woken{key, made.Reason}
 		before, waits := u.changes[q][w]
 		switch {
 		case waits:

@@ -26,7 +26,7 @@ func newFixtureWithBreaker(t *testing.T) (f *fixture, changes *[]BreakerState) {
 
 // admit is what a worker does that has taken a key with a standing.
 func (f *fixture) admit(key object.Key, s standing) (*permit, bool) {
-	return f.c.Revision().Breaker.admit(f.c.Queue, queue.Item{Key: key}, f.c.Name, s)
+	return f.c.Revision().Breaker.admit(f.c.queue, queue.Item{Key: key}, f.c.Name, s)
 }
 
 // breakDown makes the plugin fail for as many objects as open its breaker.

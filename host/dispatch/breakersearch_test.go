@@ -12,6 +12,7 @@ import (
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
 )
 
 // This file searches for what tenants could do to each other while a breaker is open.
@@ -95,7 +96,7 @@ func (w *tenants) step(n int, s tenantStep) {
 		w.loseLead(s.pause)
 	case "resync":
 		for _, key := range w.of("") {
-			w.queues[w.controllerOf(key)].Add(key, abi.ReasonResync)
+			w.queues[w.controllerOf(key)].Add(key, queue.Cause{Reason: abi.ReasonResync})
 		}
 	}
 }

@@ -89,8 +89,8 @@ func startTenants(controllers, workers int, takes time.Duration) (w *tenants, st
 		w.queues = append(w.queues, q)
 		name := fmt.Sprint("c", i)
 		c := New(Config{
-			Name: name, Workers: workers, Queue: countingQueue{q, &w.taken}, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: w.lease,
-		}, &Revision{Number: 1, Guest: tenantGuest{tenants: w, controller: i}, Effects: w, Breaker: w.breaker, Controller: abi.Controller{Name: name}})
+			Name: name, Workers: workers, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: w.lease,
+		}, countingQueue{q, &w.taken}, &Revision{Number: 1, Guest: tenantGuest{tenants: w, controller: i}, Effects: w, Breaker: w.breaker, Controller: abi.Controller{Name: name}})
 		w.running = append(w.running, c)
 		ended.Go(func() { c.Run(ctx) })
 	}
@@ -154,7 +154,7 @@ func (w *tenants) put(key object.Key, change func(*tenantObject)) {
 		w.begins(o, key)
 	}
 	w.mu.Unlock()
-	w.queues[w.controllerOf(key)].Add(key, abi.ReasonPrimary)
+	w.queues[w.controllerOf(key)].Add(key, queue.Cause{Reason: abi.ReasonPrimary})
 }
 
 // begins begins the wait of an object. w.mu is held.

@@ -28,7 +28,6 @@ type Config struct {
 	Plugin  string
 	Name    string // of the controller
 	Workers int    // runs at once, until [Controller.SetWorkers] changes it
-	Queue   Queue
 	Cache   Cache
 	Metrics Metrics
 	Events  events.Observer
@@ -63,10 +62,7 @@ type Lease interface {
 // Queue is implemented by [queue.Queue].
 type Queue interface {
 	Next() (item queue.Item, shutdown bool)
-	Add(key object.Key, reason abi.Reason)
-	AddSpread(keys []object.Key)
-	AddOwn(key object.Key, reason abi.Reason, pause time.Duration)
-	AddBackground(key object.Key, reason abi.Reason)
+	Add(key object.Key, why queue.Cause)
 	Done(key object.Key, next outcome.Next)
 	PutBack(item queue.Item)
 	Hold(item queue.Item, group string) (held bool)
@@ -193,6 +189,7 @@ type Revision struct {
 // Controller reconciles the objects of one primary kind.
 type Controller struct {
 	Config
+	queue    Queue
 	revision atomic.Pointer[Revision] // replaced with mu held
 	taking   chan struct{}            // capacity 1; held by the worker that takes the next key
 
@@ -228,14 +225,14 @@ type Controller struct {
 }
 
 // New returns a controller that runs the given revision once [Controller.Run]
-// is called.
-func New(config Config, revision *Revision) *Controller {
+// is called. Nothing else may add keys to the queue.
+func New(config Config, q Queue, revision *Revision) *Controller {
 	config.Grace = cmp.Or(config.Grace, 10*time.Second)
 	if config.Events == nil {
 		config.Events = events.Observers()
 	}
 	c := &Controller{
-		Config: config, keys: map[object.Key]*keyState{}, workers: config.Workers,
+		Config: config, queue: q, keys: map[object.Key]*keyState{}, workers: config.Workers,
 		goneObjects: goneList{byKey: map[object.Key][]*goneObject{}},
 		created:     map[object.Key]object.Hash{}, cleanedUp: map[object.Key][]object.Hash{},
 		taking: make(chan struct{}, 1), resized: make(chan struct{}, 1),
@@ -280,7 +277,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before.Breaker.retire()
 	c.stopTurns(context.Background(), before)
 	c.addTurns(ended, turns)
-	c.Queue.AddSpread(slices.Concat(keys, others))
+	c.spread(swapped, slices.Concat(keys, others))
 }
 
 // Run reconciles until ctx is done and every run has ended. Runs in progress at
@@ -290,7 +287,7 @@ func (c *Controller) Run(ctx context.Context) {
 	runs, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	defer context.AfterFunc(ctx, func() {
-		c.Queue.ShutDown()
+		c.queue.ShutDown()
 		if !c.leads() {
 			abort()
 		}

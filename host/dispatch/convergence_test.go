@@ -290,7 +290,7 @@ func (p plan) run() []string {
 	}
 	var longest time.Duration
 	w.c = New(Config{
-		Plugin: "p", Name: "c", Workers: 2, Queue: queue.New(queue.Config{}), Cache: worldCache{world: w},
+		Plugin: "p", Name: "c", Workers: 2, Cache: worldCache{world: w},
 		Metrics: worldMetrics{world: w}, Logger: hclog.NewNullLogger(),
 		Events: events.Func(func(e events.Event) {
 			if ended, ok := e.(events.RunEnded); ok {
@@ -300,7 +300,7 @@ func (p plan) run() []string {
 				w.mu.Unlock()
 			}
 		}),
-	}, &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{
+	}, queue.New(queue.Config{}), &Revision{Guest: w, Effects: worldEffects{world: w}, Controller: abi.Controller{
 		Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: p.finalizer,
 	}})
 	if p.ledger {

@@ -54,7 +54,7 @@ func (r *run) end() {
 		r.endGone()
 	}
 	for _, reason := range r.missed {
-		r.c.Queue.AddOwn(r.item.Key, reason, loop.pause())
+		r.c.dueAgain(r.item.Key, reason, loop.pause())
 	}
 	r.lookAtTurns()
 	r.hand(loop, r.decision.Next)
@@ -76,7 +76,7 @@ func (r *run) hand(loop writeLoop, next outcome.Next) {
 	for _, w := range r.c.endRun(r.state, loop) {
 		r.c.wake(r.item.Key, w)
 	}
-	r.c.Queue.Done(r.item.Key, next)
+	r.c.queue.Done(r.item.Key, next)
 }
 
 // report reports the end of the run to the observers, and emits the Kubernetes

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -95,9 +94,9 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.c = New(Config{
 		Plugin: "p", Name: "c", Workers: 1,
-		Queue: testQueue{f}, Cache: testCache{f}, Metrics: testMetrics{f}, Logger: hclog.NewNullLogger(),
+		Cache: testCache{f}, Metrics: testMetrics{f}, Logger: hclog.NewNullLogger(),
 		Events: events.Func(func(e events.Event) { f.events = append(f.events, e) }),
-	}, &Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: abi.Controller{
+	}, testQueue{f}, &Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: abi.Controller{
 		Name: "c", For: widget.All(), Owns: abi.AllOf(gadget), Finalizer: true,
 	}})
 	f.follow()
@@ -211,20 +210,15 @@ func (q testQueue) Next() (item queue.Item, shutdown bool) {
 	return item, false
 }
 
-func (q testQueue) Add(key object.Key, reason abi.Reason) { q.note("add %s %s", key, reason) }
-
-func (q testQueue) AddSpread(keys []object.Key) {
-	for _, key := range keys {
-		q.Add(key, abi.ReasonPlugin)
+func (q testQueue) Add(key object.Key, why queue.Cause) {
+	switch {
+	case why.Own:
+		q.note("add own %s %s after %s", key, why.Reason, why.Pause)
+	case why.Crowd:
+		q.note("add in the background %s %s", key, why.Reason)
+	default:
+		q.note("add %s %s", key, why.Reason)
 	}
-}
-
-func (q testQueue) AddOwn(key object.Key, reason abi.Reason, pause time.Duration) {
-	q.note("add own %s %s after %s", key, reason, pause)
-}
-
-func (q testQueue) AddBackground(key object.Key, reason abi.Reason) {
-	q.note("add in the background %s %s", key, reason)
 }
 
 func (q testQueue) Done(_ object.Key, next outcome.Next) { q.done = append(q.done, next) }

@@ -215,7 +215,7 @@ func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject
 		c.postpone(item.Item, wait)
 		return nil
 	case r == nil:
-		c.Queue.PutBack(item.Item)
+		c.queue.PutBack(item.Item)
 		return nil
 	case resumed != nil:
 		return resumed.resume(g.Object, item.Reasons)
@@ -266,7 +266,7 @@ func (r *run) endGone() {
 	r.c.dropGone(r.item.Key, r.gone)
 	r.c.mu.Unlock()
 	r.revision.Effects.Forget(r.gone.state.uid)
-	r.c.Queue.Add(r.item.Key, abi.ReasonPrimary)
+	r.c.due(r.item.Key, primaryGone.of(1))
 }
 
 // cleansUp records that the cleanup of an object has succeeded: it is about to go, or has gone

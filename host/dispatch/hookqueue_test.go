@@ -85,10 +85,10 @@ func (g *clockwork) start(workers, objects int, all ...alarm) (stop func()) {
 	q := queue.New(queue.Config{})
 	_, hooks := newAlarms()
 	c := New(Config{
-		Hooks: []Hooks{hooks}, Name: "c", Workers: workers, Queue: q, Cache: clockCache{clockwork: g}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
-	}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c", Sections: section(all...)}})
+		Hooks: []Hooks{hooks}, Name: "c", Workers: workers, Cache: clockCache{clockwork: g}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
+	}, q, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c", Sections: section(all...)}})
 	for i := range objects {
-		q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
+		q.Add(object.Key{Name: fmt.Sprint(i)}, queue.Cause{Reason: abi.ReasonResync})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -254,7 +254,7 @@ func TestTheFirstAlarmOfANewObjectIsDueInItsFirstRun(t *testing.T) {
 		l.lead()
 		config := f.c.Config
 		config.Lease = l
-		f.c = New(config, f.c.Revision())
+		f.c = New(config, f.c.queue, f.c.Revision())
 		pass(10 * time.Second)
 		f.born(0)
 		pass(5 * time.Second)
@@ -285,7 +285,7 @@ func TestAReplicaThatTakesOverMakesUpForNoAlarm(t *testing.T) {
 		l := &lease{leading: make(chan struct{})}
 		config := f.c.Config
 		config.Lease = l
-		f.c = New(config, f.c.Revision())
+		f.c = New(config, f.c.queue, f.c.Revision())
 		pass(time.Hour + 20*time.Second)
 		f.born(-time.Hour - 20*time.Second)
 		l.lead()

@@ -65,10 +65,10 @@ func (l *lease) lose() { l.change(func() { l.leading = make(chan struct{}) }) }
 func newLeased(t *testing.T, objects int, g Guest, e Effects) (q *queue.Queue, l *lease, stop func()) {
 	q, l = queue.New(queue.Config{}), &lease{leading: make(chan struct{})}
 	c := New(Config{
-		Name: "c", Workers: 2, Queue: q, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: l,
-	}, &Revision{Number: 1, Guest: g, Effects: e, Controller: abi.Controller{Name: "c"}})
+		Name: "c", Workers: 2, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: l,
+	}, q, &Revision{Number: 1, Guest: g, Effects: e, Controller: abi.Controller{Name: "c"}})
 	for i := range objects {
-		q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
+		q.Add(object.Key{Name: fmt.Sprint(i)}, queue.Cause{Reason: abi.ReasonResync})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -100,7 +100,7 @@ func TestKeysWaitWhileAnotherReplicaLeads(t *testing.T) {
 		l.lead()
 		expect(objects, 0)
 		l.lose()
-		q.Add(object.Key{Name: "late"}, abi.ReasonResync) // while a worker waits for a key
+		q.Add(object.Key{Name: "late"}, queue.Cause{Reason: abi.ReasonResync}) // while a worker waits for a key
 		expect(objects, 1)
 		l.lead()
 		expect(objects+1, 0)

@@ -70,7 +70,7 @@ func benchmarkIdleKeys(b *testing.B, asks abi.Controller) {
 		m.c.revision.Store(nil)
 		report("effect")
 		m.queue.ShutDown()
-		m.queue, m.c.Queue = nil, nil
+		m.queue, m.c.queue = nil, nil
 		report("queue")
 		m.c.keys = nil
 		report("dispatch")
@@ -113,7 +113,7 @@ func newManyWidgets(b *testing.B, c abi.Controller) *manyWidgets {
 		b.Fatal(err)
 	}
 	_, hooks := newAlarms()
-	m.c = New(Config{Hooks: []Hooks{hooks}, Plugin: "p", Name: "c", Workers: 1, Queue: m.queue, Cache: manyCache{m}, Metrics: testMetrics{&fixture{}}, Logger: hclog.NewNullLogger()},
+	m.c = New(Config{Hooks: []Hooks{hooks}, Plugin: "p", Name: "c", Workers: 1, Cache: manyCache{m}, Metrics: testMetrics{&fixture{}}, Logger: hclog.NewNullLogger()}, m.queue,
 		&Revision{Number: 1, Guest: m, Effects: effects, Controller: c})
 	for i := range manyKeys {
 		o := m.put(widget, fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"team-1","name":"widget-%d","generation":1},"spec":{"x":%d}}`, i, i))

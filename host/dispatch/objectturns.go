@@ -182,7 +182,7 @@ func (r *run) lookAtTurns() {
 	}
 	r.c.eachTurn(r.item.Key, func(kind *ObjectTurns, t *objectTurn) {
 		if t != nil || kind.Wanted(r.revision, r.primary) && r.revision.Effects.HasFinalizer(r.target()) && r.beginTurn(kind) {
-			r.c.Queue.Add(kind.keyFor(r.item.Key), abi.ReasonTimer)
+			r.c.due(kind.keyFor(r.item.Key), turnBegun.of(1))
 		}
 	})
 }
@@ -365,10 +365,10 @@ func (c *Controller) turnEnded(t *objectTurn, own bool, next TurnNext, fault *sa
 // to the call.
 func (c *Controller) dueForTurn(t *objectTurn, own bool) {
 	if own {
-		c.Queue.AddOwn(t.object, abi.ReasonSignal, 0) // the turn has waited
+		c.dueAgain(t.object, abi.ReasonSignal, 0) // the turn has waited
 		return
 	}
-	c.add(t.object, abi.ReasonSignal)
+	c.due(t.object, signalled.of(1))
 }
 
 // keepSignalsOfTurn keeps signals for the object of a turn, which may be gone, and reports whether there are any.
@@ -386,47 +386,6 @@ func (c *Controller) keepSignalsOfTurn(t *objectTurn, given [][]byte) bool {
 		}
 	}
 	return false
-}
-
-// wakeTurn records that something has changed that a turn has read. Whether its object has made the change is known
-// when a run in progress has ended.
-func (c *Controller) wakeTurn(key object.Key, made change) {
-	c.mu.Lock()
-	t := c.objectTurns[key]
-	if t == nil {
-		c.mu.Unlock()
-		return
-	}
-	t.woken = t.woken.and(Woken{Reads: !made.index, Index: made.index})
-	made.turn = key
-	s := c.keys[t.object]
-	if s != nil && s.running && len(s.deferred) < maxDeferred {
-		s.deferred = append(s.deferred, made)
-		c.mu.Unlock()
-		return
-	}
-	w := s.wakeUp(made)
-	c.mu.Unlock()
-	c.turnWoken(w)
-}
-
-// turnWoken makes the key of a turn due for what it has read.
-func (c *Controller) turnWoken(w wakeUp) {
-	c.mu.Lock()
-	t := c.objectTurns[w.turn]
-	if t != nil {
-		t.byOthers = t.byOthers || !w.own
-	}
-	c.mu.Unlock()
-	switch {
-	case t == nil:
-	case w.pause > 0:
-		c.Queue.AddOwn(w.turn, w.reason, w.pause)
-	case w.crowd:
-		c.Queue.AddBackground(w.turn, w.reason)
-	default:
-		c.Queue.Add(w.turn, w.reason)
-	}
 }
 
 // missedReads makes every turn take what it has read for changed.

@@ -7,28 +7,27 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
 )
 
 // change is what an event states about an object that a key depends on, which it does not
 // keep in memory.
 type change struct {
-	reason  abi.Reason
+	queue.Cause
 	uid     types.UID
 	version string     // resourceVersion; "" for a deletion
-	crowd   bool       // very many keys have read the object
 	index   bool       // the object is one of an index
 	turn    object.Key // of the turn that has read it; the zero value: a run has
 }
 
 // changeOf returns what an event states: updated is nil for a deletion of old.
-func changeOf(reason abi.Reason, old, updated *object.Object) change {
+func changeOf(why queue.Cause, old, updated *object.Object) change {
 	if updated == nil {
-		return change{reason: reason, uid: old.UID}
+		return change{Cause: why, uid: old.UID}
 	}
-	return change{reason: reason, uid: updated.UID, version: updated.ResourceVersion}
+	return change{Cause: why, uid: updated.UID, version: updated.ResourceVersion}
 }
 
 // and returns one change for two of one object. What others changed must not pass as the
@@ -37,7 +36,7 @@ func (c change) and(later change) change {
 	if c.uid != later.uid || c.version != later.version {
 		c.uid, c.version = later.uid, "several" // which no object has
 	}
-	c.crowd = c.crowd && later.crowd
+	c.Crowd = c.Crowd && later.Crowd
 	return c
 }
 

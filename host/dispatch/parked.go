@@ -128,5 +128,5 @@ func (c *Controller) postpone(item queue.Item, pause time.Duration) {
 		s.tries = s.tries.Reset()
 	}
 	c.mu.Unlock()
-	c.Queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
+	c.queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/outcome"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -207,7 +208,7 @@ func TestAWriteShowsThatTheAPIServerTakesSome(t *testing.T) {
 					Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}},
 				})
 			}
-			f.c.add(testKey, abi.ReasonPrimary)
+			f.c.due(testKey, primaryEdited.of(1))
 			f.run(abi.ReasonPrimary)
 			wait := f.done[len(f.done)-1].After
 			if wait != time.Second {
@@ -223,7 +224,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := parked(t)
 		f.reconcile = panics
-		f.c.add(testKey, abi.ReasonPrimary)
+		f.c.due(testKey, primaryEdited.of(1))
 		f.run(abi.ReasonPrimary)
 		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a panic: %+v", s)
@@ -235,7 +236,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 			event := abi.Event{Type: abi.EventNormal, Reason: "R"}
 			return returns(&abi.Result{Events: []abi.Event{event, event}})
 		}
-		f.c.add(testKey, abi.ReasonPrimary)
+		f.c.due(testKey, primaryEdited.of(1))
 		f.run(abi.ReasonPrimary)
 		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a result that was refused: %+v", s)
@@ -244,7 +245,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 		f = parked(t)
 		f.c.keys[testKey].uncertain = []abi.Ref{{APIVersion: "v1", Kind: "Gadget", Name: "g"}}
 		f.refresh = func(abi.Ref) error { return errors.New("connection refused") }
-		f.c.add(testKey, abi.ReasonPrimary)
+		f.c.due(testKey, primaryEdited.of(1))
 		f.run(abi.ReasonPrimary)
 		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a read that failed: %+v", s)
@@ -376,7 +377,7 @@ func TestAStatusThatIsPostponedIsWrittenLater(t *testing.T) {
 func TestAWriteOfUnknownOutcomeIsPostponedTwiceAtMost(t *testing.T) {
 	for name, before := range map[string]func(*fixture){
 		"nothing in between": func(*fixture) {},
-		"changes by others":  func(f *fixture) { f.c.add(testKey, abi.ReasonRead) },
+		"changes by others":  func(f *fixture) { f.c.due(testKey, readChanged.of(1)) },
 		"no room":            func(f *fixture) { f.c.parkedBytes = maxParkedBytes },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -438,4 +439,42 @@ func TestADurationDoesNotIncludeTheTimeOfPostponedEffects(t *testing.T) {
 			t.Errorf("took %s, and %v s as a metric", ended.Duration, f.seconds)
 		}
 	})
+}
+
+// The result of a parked run is that of a call without the right: it may have failed for want of it, and its run
+// would back off.
+func TestAParkedRunIsNotResumedAfterWhatOthersHaveDone(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason abi.Reason
+		due    func(c *Controller, keys []object.Key)
+	}{
+		"a right was granted": {abi.ReasonPlugin, (*Controller).Granted},
+		"a resync":            {abi.ReasonResync, (*Controller).Resync},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := parked(t)
+				time.Sleep(3 * time.Second) // fake time
+				test.due(f.c, []object.Key{testKey})
+				f.run(test.reason)
+				if f.request == nil {
+					t.Error("the run was resumed, want another call of the guest")
+				}
+			})
+		})
+	}
+}
+
+// They are not due for nothing but their own writes.
+func TestGrantedRightsMakeNoWriteLoop(t *testing.T) {
+	f := newFixture(t)
+	f.put(aWidget)
+	f.reconcile = appliesGadget
+	for range 2 * loopRuns {
+		f.c.Granted([]object.Key{testKey})
+		f.run(abi.ReasonPlugin)
+	}
+	if f.loops > 0 {
+		t.Errorf("%d runs were counted as in a write loop", f.loops)
+	}
 }

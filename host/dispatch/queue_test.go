@@ -77,7 +77,7 @@ func TestAFreshChangeIsTheNextProbe(t *testing.T) {
 		corrected := object.Key{Name: "c0-7"}
 		p := startPlugin(t, make(chan struct{}, 2), 0, func(key object.Key) bool { return key != corrected }, 5000)
 		time.Sleep(10 * time.Minute) // fake time
-		p.queue.Add(corrected, abi.ReasonPrimary)
+		p.queue.Add(corrected, queue.Cause{Reason: abi.ReasonPrimary})
 		time.Sleep(30 * time.Second) // fake time: some pauses
 		if n := p.succeeded(); n != 1 {
 			t.Errorf("%d objects were reconciled", n)
@@ -124,11 +124,11 @@ func startPlugin(t *testing.T, slots chan struct{}, takes time.Duration, broken 
 	for i, n := range objects {
 		p.queue = queue.New(queue.Config{})
 		c := New(Config{
-			Name: fmt.Sprint("c", i), Workers: 8, Queue: countingQueue{p.queue, &p.taken},
+			Name: fmt.Sprint("c", i), Workers: 8,
 			Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
-		}, &Revision{Number: 1, Guest: p, Effects: p, Breaker: p.breaker, Controller: abi.Controller{Name: fmt.Sprint("c", i)}})
+		}, countingQueue{p.queue, &p.taken}, &Revision{Number: 1, Guest: p, Effects: p, Breaker: p.breaker, Controller: abi.Controller{Name: fmt.Sprint("c", i)}})
 		for k := range n {
-			p.queue.Add(object.Key{Name: fmt.Sprint("c", i, "-", k)}, abi.ReasonResync)
+			p.queue.Add(object.Key{Name: fmt.Sprint("c", i, "-", k)}, queue.Cause{Reason: abi.ReasonResync})
 		}
 		ended.Go(func() { c.Run(ctx) })
 	}

@@ -31,7 +31,7 @@ func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
 	if !c.keepSignals(key, given) {
 		return false
 	}
-	c.add(key, abi.ReasonSignal)
+	c.due(key, signalled.of(1))
 	return true
 }
 

@@ -231,11 +231,11 @@ func (c *Controller) gone(ctx context.Context, item workItem) {
 	}
 	if failure != nil {
 		c.Logger.Warn("release the fields of an object that does not exist any more", "object", item.Key.String(), "error", failure, "again", releaseRetry)
-		c.Queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: releaseRetry, Reason: abi.ReasonRetry})
+		c.queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: releaseRetry, Reason: abi.ReasonRetry})
 		return
 	}
 	c.forget(item.Key)
-	c.Queue.Done(item.Key, outcome.Next{})
+	c.queue.Done(item.Key, outcome.Next{})
 }
 
 // forget drops everything about a key whose object no longer exists.
@@ -253,7 +253,7 @@ func (c *Controller) forget(key object.Key) {
 	}
 	c.mu.Unlock()
 	c.Cache.Forget(key)
-	c.Queue.Forget(key)
+	c.queue.Forget(key)
 	if s != nil {
 		c.revision.Load().Effects.Forget(s.uid)
 	}

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/abi/rawjson"
@@ -33,9 +32,9 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 	switch {
 	case updated == nil:
 		c.observeGone(old, false)
-		c.add(old.Key(), abi.ReasonPrimary)
+		c.due(old.Key(), primaryGone.of(1))
 	case initial:
-		c.add(updated.Key(), abi.ReasonResync)
+		c.due(updated.Key(), resynced.of(1))
 	default:
 		if old == nil {
 			c.observeCreation(updated)
@@ -43,7 +42,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 		if onlyStatesDiffer(old, updated) {
 			return
 		}
-		c.changed(updated.Key(), changeOf(reasonOf(old, updated), old, updated))
+		c.changed(updated.Key(), changeOf(editOf(old, updated).of(1), old, updated))
 	}
 }
 
@@ -52,7 +51,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 func (c *Controller) ObserveLost(o *object.Object) {
 	c.callChanged(o, nil)
 	c.observeGone(o, true)
-	c.add(o.Key(), abi.ReasonPrimary)
+	c.due(o.Key(), primaryGone.of(1))
 }
 
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that
@@ -82,35 +81,23 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 			break // the owner is the same before and after
 		}
 	}
-	c.changedFor(toWatch, cmp.Or(updated, old), changeOf(abi.ReasonOwned, old, updated), owners...)
+	c.changedFor(ownedChanged, cmp.Or(updated, old), changeOf(ownedChanged.of(1), old, updated), owners...)
 }
 
 // ObserveRead handles the change of an object that the key has read, alone or in a
 // list; both are nil if it is not known what changed. crowd is set if very many keys
 // have read it.
 func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, crowd bool) {
-	switch {
-	case old == nil && updated == nil && isTurn(key):
-		c.wakeTurn(key, change{reason: abi.ReasonRead, crowd: crowd})
-		return
-	case old == nil && updated == nil:
-		c.wokenByOthers(key)
-		c.wake(key, wakeUp{reason: abi.ReasonRead, crowd: crowd})
-		return
-	case c.states.only(old, updated):
-		return
-	}
-	made := changeOf(abi.ReasonRead, old, updated)
+	why := readChanged.of(1)
+	why.Crowd = crowd
 	o := cmp.Or(updated, old)
-	made.crowd = crowd
-	_, made.index = cache.SourceOf(o.Kind)
-	c.changedFor(toRead, o, made, key)
-}
-
-// Resync makes keys due without any change.
-func (c *Controller) Resync(keys []object.Key) {
-	for _, key := range keys {
-		c.add(key, abi.ReasonResync)
+	switch {
+	case o == nil:
+		c.changed(key, change{Cause: why})
+	case !c.states.only(old, updated):
+		made := changeOf(why, old, updated)
+		_, made.index = cache.SourceOf(o.Kind)
+		c.changedFor(readChanged, o, made, key)
 	}
 }
 
@@ -128,88 +115,6 @@ func (c *Controller) Restored(keys []object.Key) {
 	c.Resync(keys)
 }
 
-// add makes a key due for something that is not the work of its own runs.
-func (c *Controller) add(key object.Key, reason abi.Reason) {
-	c.wokenByOthers(key)
-	c.Queue.Add(key, reason)
-}
-
-func (c *Controller) wokenByOthers(key object.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.keys[key]; s != nil {
-		s.wokenByOthers = true
-	}
-}
-
-// changed handles the change of an object that a key depends on. While a run of
-// the key is in progress, which may have made the change, it waits for the end of
-// the run.
-func (c *Controller) changed(key object.Key, made change) {
-	if isTurn(key) {
-		if made.reason == abi.ReasonRead { // the name in an owner reference may be that of a turn
-			c.wakeTurn(key, made)
-		}
-		return
-	}
-	c.mu.Lock()
-	s := c.keys[key]
-	if s != nil && s.running && len(s.deferred) < maxDeferred {
-		s.deferred = append(s.deferred, made)
-		c.mu.Unlock()
-		return
-	}
-	w := s.wakeUp(made)
-	c.mu.Unlock()
-	c.wake(key, w)
-}
-
-// maxDeferred bounds the changes that wait for the end of a run. Those beyond it
-// count as the work of others.
-const maxDeferred = 1000
-
-// wakeUp is what a change means for a key.
-type wakeUp struct {
-	reason  abi.Reason
-	own     bool          // the key's own runs made the change
-	ignored bool          // nothing has to run
-	pause   time.Duration // of an own change, because the key is in a write loop
-	crowd   bool          // very many keys are due for it
-	turn    object.Key    // the key of the turn of the object that has read what has changed; the zero value: a run has
-}
-
-// wakeUp returns what a change means, and notes whether others made it.
-// Controller.mu is held.
-func (s *keyState) wakeUp(made change) wakeUp {
-	w := wakeUp{reason: made.reason, crowd: made.crowd, turn: made.turn}
-	if s == nil {
-		return w
-	}
-	w.own, w.ignored = s.own.find(made.uid, made.version)
-	switch {
-	case w.own:
-		w.pause = s.writeLoop.pause()
-	case made.turn == (object.Key{}): // what a turn has read does not make the result of a parked run out of date
-		s.wokenByOthers = true
-	}
-	return w
-}
-
-func (c *Controller) wake(key object.Key, w wakeUp) {
-	switch {
-	case w.turn != object.Key{}:
-		c.turnWoken(w)
-	case w.ignored:
-	case w.own:
-		c.Queue.AddOwn(key, w.reason, w.pause)
-	case w.crowd:
-		c.Queue.AddBackground(key, w.reason)
-	default:
-		c.callRequested(key, w.reason)
-		c.Queue.Add(key, w.reason)
-	}
-}
-
 // OutageEnded makes keys due soon whose last run failed because of the API
 // server, which is back. Their next failure backs off as if there had been no
 // outage.
@@ -221,21 +126,21 @@ func (c *Controller) OutageEnded() {
 	}
 	c.goneOutageEnded()
 	c.mu.Unlock()
-	c.Queue.OutageEnded()
+	c.queue.OutageEnded()
 }
 
-// reasonOf returns what a change of the primary means. Only a change of spec,
+// editOf returns what a change of the primary means. Only a change of spec,
 // labels, annotations or deletion ends a backoff; one of the status does not.
-func reasonOf(old, updated *object.Object) abi.Reason {
+func editOf(old, updated *object.Object) cause {
 	switch {
 	case old == nil || old.UID != updated.UID:
-		return abi.ReasonPrimary
+		return primaryEdited
 	case old.Annotations[RequestedAt] != updated.Annotations[RequestedAt]:
-		return abi.ReasonRequest
+		return primaryRequested
 	case SameInput(old, updated):
-		return abi.ReasonStatus
+		return primaryStatus
 	default:
-		return abi.ReasonPrimary
+		return primaryEdited
 	}
 }
 

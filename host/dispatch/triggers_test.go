@@ -292,7 +292,7 @@ func (q doneQueue) Done(key object.Key, next outcome.Next) {
 // A key that changes all the time must not delay others (package queue, "Order").
 func TestChangesDuringARunAreAddedToARunningKey(t *testing.T) {
 	f := newFixture(t)
-	f.c.Queue = doneQueue{testQueue{f}}
+	f.c.queue = doneQueue{testQueue{f}}
 	before := f.put(aWidget)
 	f.reconcile = func(context.Context, sandbox.Call) (sandbox.Return, error) {
 		f.c.Observe(before, patched(t, before, `{"metadata":{"resourceVersion":"50","generation":2}}`), false)

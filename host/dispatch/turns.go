@@ -68,9 +68,6 @@ const (
 	turnJitter = 0.05
 	// turnRetry is the time until a turn is made again that could not be made, or not read.
 	turnRetry = time.Second
-	// turnCrowd is the number of objects from which those that a turn has named wait in the background, so
-	// that what somebody has changed does not wait for all of them.
-	turnCrowd = 100
 )
 
 // isTurn reports whether a key is that of a turn, for no object or for one: no object has such a name.
@@ -112,10 +109,10 @@ func (c *Controller) setTurns(turns map[string]pendingTurn) map[string]pendingTu
 // before.
 func (c *Controller) addTurns(before, turns map[string]pendingTurn) {
 	for _, key := range slices.Sorted(maps.Keys(before)) {
-		c.Queue.Forget(object.Key{Name: key})
+		c.queue.Forget(object.Key{Name: key})
 	}
 	for _, key := range slices.Sorted(maps.Keys(turns)) {
-		c.Queue.Add(object.Key{Name: key}, abi.ReasonTimer)
+		c.due(object.Key{Name: key}, turnBegun.of(1))
 	}
 }
 
@@ -132,19 +129,19 @@ func (c *Controller) idleTurns() {
 // processTurn is [Controller.process] for the key of a turn.
 func (c *Controller) processTurn(ctx context.Context, item workItem) {
 	if t := c.objectTurn(item.Key); t != nil {
-		c.Queue.Done(item.Key, nextTurn(c.makeObjectTurn(ctx, item, t)))
+		c.queue.Done(item.Key, nextTurn(c.makeObjectTurn(ctx, item, t)))
 		return
 	}
 	wait, t, exists := c.untilTurn(item)
 	switch {
 	case t.round == 0:
-		c.Queue.PutBack(item.Item)
+		c.queue.PutBack(item.Item)
 		return
 	case !exists:
-		c.Queue.Done(item.Key, outcome.Next{})
+		c.queue.Done(item.Key, outcome.Next{})
 		return
 	case wait > 0: // who has made the key due is not the queue
-		c.Queue.Done(item.Key, nextTurn(wait))
+		c.queue.Done(item.Key, nextTurn(wait))
 		return
 	}
 	t.reads = c.Cache.BeginUnrecorded(item.Key, item.revision.Scopes.Reads)
@@ -158,7 +155,7 @@ func (c *Controller) processTurn(ctx context.Context, item workItem) {
 	t.deliver()
 	ended()
 	t.report()
-	c.Queue.Done(item.Key, t.next())
+	c.queue.Done(item.Key, t.next())
 }
 
 // untilTurn returns the time until a turn for no object is due. Its round is 0 if the revision was replaced,
@@ -282,10 +279,6 @@ func (t *roundTurn) outdated() bool {
 // deliver makes the objects due that the turn has found. Each takes the lock for itself. It stops when the
 // turns have begun anew.
 func (t *roundTurn) deliver() {
-	add := t.c.Queue.Add
-	if len(t.found) > turnCrowd {
-		add = t.c.Queue.AddBackground
-	}
 	for _, o := range t.found {
 		if t.outdated() {
 			return
@@ -299,8 +292,7 @@ func (t *roundTurn) deliver() {
 			continue
 		}
 		t.due++
-		t.c.wokenByOthers(o.Key)
-		add(o.Key, abi.ReasonSignal)
+		t.c.due(o.Key, foundByTurn.of(len(t.found)))
 	}
 }
 

@@ -405,12 +405,12 @@ func TestTheResultOfAReplacedRevisionIsDropped(t *testing.T) {
 func TestManyObjectsOfATurnWaitInTheBackground(t *testing.T) {
 	var found []named
 	f, _ := newTurnFixture(t, nil)
-	for i := range turnCrowd + 1 {
+	for i := range foundByTurn.crowd + 1 {
 		name := fmt.Sprint("w", i)
 		f.put(strings.ReplaceAll(aWidget, `"name":"w"`, fmt.Sprintf(`"name":%q`, name)))
 		found = append(found, named{Namespace: "ns", Name: name})
 	}
-	for n, want := range map[int]string{turnCrowd: "add ns/w0 signal", turnCrowd + 1: "add in the background ns/w0 signal"} {
+	for n, want := range map[int]string{foundByTurn.crowd: "add ns/w0 signal", foundByTurn.crowd + 1: "add in the background ns/w0 signal"} {
 		f.turns.guest = finds(found[:n]...)
 		f.c.BeginTurns()
 		f.log = nil
@@ -429,9 +429,9 @@ func startTurns(t *testing.T, guest turnFunc, intervals ...time.Duration) (c *Co
 	}
 	rev := &Revision{Number: 1, Guest: log, Effects: &busyGuest{}, Controller: abi.Controller{Name: "c", Sections: turnsSection(all)}}
 	c = New(Config{
-		Name: "c", Workers: 3, Queue: q, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: l,
+		Name: "c", Workers: 3, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(), Lease: l,
 		Hooks: []Hooks{{Turns: log.of}},
-	}, rev)
+	}, q, rev)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.Run(ctx) }()

@@ -65,7 +65,7 @@ func (c *Controller) takeTurn(t *objectTurn) (made turn, call *TurnCall) {
 		return made, nil
 	}
 	c.Cache.Forget(t.key) // with mu held, as below: the next turn of the key must not have begun yet
-	c.Queue.Forget(t.key)
+	c.queue.Forget(t.key)
 	delete(c.objectTurns, t.key)
 	return made, t.Stop(last)
 }

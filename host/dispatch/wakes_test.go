@@ -359,7 +359,7 @@ func TestWhatWaitsForAnswersIsBounded(t *testing.T) {
 // A change costs nothing more with no account, or with an answer that is known.
 func TestAChangeCostsNoAllocation(t *testing.T) {
 	f := newFixture(t)
-	f.c.Queue = idleQueue{testQueue{f}}
+	f.c.queue = idleQueue{testQueue{f}}
 	f.put(aWidget)
 	for name, a := range map[string]Access{"none": nil, "known": allowing{}} {
 		f.c.Revision().Access = a
@@ -377,7 +377,7 @@ func TestAChangeCostsNoAllocation(t *testing.T) {
 
 type idleQueue struct{ testQueue }
 
-func (idleQueue) Add(object.Key, abi.Reason) {}
+func (idleQueue) Add(object.Key, queue.Cause) {}
 
 // The only worker is needed by others.
 func TestOthersRunWhileAnAnswerIsMissing(t *testing.T) {
@@ -387,7 +387,7 @@ func TestOthersRunWhileAnAnswerIsMissing(t *testing.T) {
 		a := newAccess("get Widget", "get Gadget")
 		a.silent = func() bool { return strings.Contains(a.asked[len(a.asked)-1], "Gadget") }
 		q := queue.New(queue.Config{})
-		c := New(Config{Name: "c", Workers: 1, Queue: q, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger()},
+		c := New(Config{Name: "c", Workers: 1, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger()}, q,
 			&Revision{Number: 1, Guest: g, Effects: g, Access: a, Controller: abi.Controller{Name: "c", For: widget.All()}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -399,7 +399,7 @@ func TestOthersRunWhileAnAnswerIsMissing(t *testing.T) {
 		}()
 		synctest.Wait()
 		for range 10 {
-			q.Add(object.Key{Name: "b"}, abi.ReasonPrimary)
+			q.Add(object.Key{Name: "b"}, queue.Cause{Reason: abi.ReasonPrimary})
 			c.ObserveRead(object.Key{Name: "a"}, nil, f.child(2), false)
 			time.Sleep(time.Second) // fake time
 		}

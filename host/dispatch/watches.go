@@ -25,14 +25,8 @@ func (c *Controller) ObserveWatched(w *abi.Watch, field fieldpath.Path, old, upd
 	}
 	slices.SortFunc(keys, object.Key.Compare)
 	keys = slices.Compact(keys)
-	made := changeOf(abi.ReasonRead, old, updated)
-	made.crowd = len(keys) > crowdOfWatchers
-	c.changedFor(toWatch, cmp.Or(updated, old), made, keys...)
+	c.changedFor(watchedChanged, cmp.Or(updated, old), changeOf(watchedChanged.of(len(keys)), old, updated), keys...)
 }
-
-// crowdOfWatchers is the number of primaries that are due for one object from which on
-// other work goes first.
-const crowdOfWatchers = 256
 
 // watchers returns the primaries that belong to an object.
 func (c *Controller) watchers(w *abi.Watch, field fieldpath.Path, o *object.Object) []object.Key {

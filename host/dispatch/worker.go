@@ -44,20 +44,20 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 	defer func() { <-c.taking }()
 	for {
 		c.awaitLease(ctx)
-		item, shutdown := c.Queue.Next()
+		item, shutdown := c.queue.Next()
 		if shutdown {
 			return workItem{}, false
 		}
 		if !c.lead() {
-			c.Queue.PutBack(item)
+			c.queue.PutBack(item)
 			continue
 		}
 		if c.endsWorker() {
-			c.Queue.PutBack(item)
+			c.queue.PutBack(item)
 			return workItem{}, false
 		}
 		revision := c.revision.Load()
-		if permit, ok := revision.Breaker.admit(c.Queue, item, c.Name, c.standingOf(item.Key)); ok {
+		if permit, ok := revision.Breaker.admit(c.queue, item, c.Name, c.standingOf(item.Key)); ok {
 			return workItem{item, revision, permit}, true
 		}
 	}
@@ -197,10 +197,10 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 	case primary.Annotations[Suspend] == "true" && !item.revision.cleansUp(primary):
 		c.dropParked(item.Key)
 		c.callSuspended(item.Key)
-		c.Queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
+		c.queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
 		return nil
 	case primary.Deleting() && !item.revision.Controller.WhileDeleting && !item.revision.cleansUp(primary):
-		c.Queue.Done(item.Key, outcome.Next{})
+		c.queue.Done(item.Key, outcome.Next{})
 		return nil
 	case c.Cache.Full():
 		c.postpone(item.Item, fullPause)
@@ -212,7 +212,7 @@ func (c *Controller) begin(ctx context.Context, item workItem) *run {
 		c.postpone(item.Item, wait)
 		return nil
 	case r == nil:
-		c.Queue.PutBack(item.Item)
+		c.queue.PutBack(item.Item)
 		return nil
 	case resumed != nil:
 		return resumed.resume(primary, item.Reasons)

@@ -41,10 +41,10 @@ func TestWorkersChangeWhileKeysRun(t *testing.T) {
 		g := &busyGuest{}
 		q := queue.New(queue.Config{})
 		c := New(Config{
-			Name: "c", Workers: 2, Queue: q, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
-		}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c"}})
+			Name: "c", Workers: 2, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
+		}, q, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c"}})
 		for i := range objects {
-			q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
+			q.Add(object.Key{Name: fmt.Sprint(i)}, queue.Cause{Reason: abi.ReasonResync})
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -79,8 +79,8 @@ func TestWorkersChangeWhileKeysRun(t *testing.T) {
 			c.SetWorkers(1)
 			c.SetWorkers(3)
 			c.SetWorkers(1)
-			q.Add(object.Key{Name: "a"}, abi.ReasonPrimary)
-			q.Add(object.Key{Name: "b"}, abi.ReasonPrimary)
+			q.Add(object.Key{Name: "a"}, queue.Cause{Reason: abi.ReasonPrimary})
+			q.Add(object.Key{Name: "b"}, queue.Cause{Reason: abi.ReasonPrimary})
 			expectBusy(1)
 			time.Sleep(3 * time.Second) // fake time
 		}
@@ -102,7 +102,7 @@ func (g *handingGuest) Reconcile(_ context.Context, call sandbox.Call) (sandbox.
 	<-g.instance
 	g.runs.Add(1)
 	g.instance <- struct{}{}
-	g.q.Add(object.Key{Name: fmt.Sprint(g.runs.Load() % 400)}, abi.ReasonResync)
+	g.q.Add(object.Key{Name: fmt.Sprint(g.runs.Load() % 400)}, queue.Cause{Reason: abi.ReasonResync})
 	return returns(&abi.Result{})
 }
 
@@ -114,10 +114,10 @@ func TestWorkersLetOtherGoroutinesRun(t *testing.T) {
 	g := &handingGuest{q: queue.New(queue.Config{}), instance: make(chan struct{}, 1)}
 	g.instance <- struct{}{}
 	c := New(Config{
-		Name: "c", Workers: workers, Queue: g.q, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
-	}, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c"}})
+		Name: "c", Workers: workers, Cache: fullCache{}, Metrics: noMetrics{}, Logger: hclog.NewNullLogger(),
+	}, g.q, &Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: "c"}})
 	for i := range 400 {
-		g.q.Add(object.Key{Name: fmt.Sprint(i)}, abi.ReasonResync)
+		g.q.Add(object.Key{Name: fmt.Sprint(i)}, queue.Cause{Reason: abi.ReasonResync})
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

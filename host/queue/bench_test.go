@@ -29,7 +29,7 @@ func BenchmarkRun(b *testing.B) {
 			all := keys(10_000)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				q.Add(all[i%len(all)], abi.ReasonPrimary)
+				q.Add(all[i%len(all)], queue.Cause{Reason: abi.ReasonPrimary})
 				item, _ := q.Next()
 				q.Done(item.Key, next)
 			}
@@ -43,7 +43,7 @@ func BenchmarkBurst(b *testing.B) {
 	defer q.ShutDown()
 	b.ReportAllocs()
 	for b.Loop() {
-		q.Add(key("a"), abi.ReasonRead)
+		q.Add(key("a"), queue.Cause{Reason: abi.ReasonRead})
 	}
 }
 
@@ -55,7 +55,7 @@ func BenchmarkContended(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := 0; pb.Next(); i++ {
-			q.Add(all[i%len(all)], abi.ReasonPrimary)
+			q.Add(all[i%len(all)], queue.Cause{Reason: abi.ReasonPrimary})
 			if q.Len() > 0 {
 				item, shutdown := q.Next()
 				if shutdown {

@@ -60,7 +60,7 @@ func TestATimerDoesNotEndABackoff(t *testing.T) {
 	ends(t, withTimer(backoff(time.Minute), time.Second), func(w *world) {
 		w.advance(time.Second)
 		w.add("a", abi.ReasonResync)
-		w.AddOwn(key("a"), abi.ReasonOwned, 0)
+		w.Add(key("a"), queue.Cause{Reason: abi.ReasonOwned, Own: true})
 		w.run("a", outcome.Next{}, abi.ReasonTimer)
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/host/outcome"
 )
 
 // deadlines is a heap of entries by their wake time. client-go's delaying queue
@@ -106,13 +105,6 @@ func (q *Queue) expire(e *entry, now time.Time) {
 		e.addReason(abi.ReasonTimer, rule{})
 		q.makeDue(e, timed)
 	}
-}
-
-func laneOf(next outcome.Next) lane {
-	if next.Yields {
-		return background
-	}
-	return timed
 }
 
 // expireAll makes every key due whose time has come, and returns how long it is

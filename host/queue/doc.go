@@ -19,31 +19,14 @@
 //   - Keys cost neither a goroutine nor a timer each. A key that waits for
 //     nothing costs no memory.
 //
-// # What the reason of an Add means
+// # What makes a key due
 //
-//	primary, request   due at once, fresh, resets the tries
-//	owned, read,
-//	signal             due 100 ms after the first of a burst, fresh, also during
-//	                   a backoff; does not reset the tries
-//	status             due at once, fresh; ignored while the key backs off,
-//	                   since its deadline will run it
-//	plugin             due at once, or in its turn with [Queue.AddSpread], in the
-//	                   background; if the key backs off at once and like an
-//	                   expired deadline: the new revision may be the correction
-//	                   that the key needs
-//	resync             like status, but in the background
-//	timer              timed; a timer of the controller is due. Does not reset the tries
-//	requeue, retry     the reasons with which deadlines expire: timed, or in the
-//	                   background if the run is to yield to others; any other
-//	                   reason is timed
+// [Queue.Add] does, for a [Cause], and the end of the wait that [Queue.Done] has set. What each reason means
+// is in rules.go. [Queue.OutageEnded] shortens the backoff of keys that failed because of the API server, not
+// because of themselves.
 //
-// [Queue.AddOwn] is for changes that the key's own runs have made: they are treated
-// like owned and read, but are dropped during a backoff. [Queue.OutageEnded] shortens
-// the backoff of keys that failed because of the API server, not because of
-// themselves.
-//
-// Add does not change the deadline: the run that it leads to replaces it. An Add for a key that is running follows the same rules when the run ends: an
-// edge (owned, read) becomes due no sooner than 100 ms after it came in, status
+// Add does not change the deadline: the run that it leads to replaces it. An Add for a key that is running follows
+// the same rules when the run ends: an edge (owned, read) becomes due no sooner than 100 ms after it came in, status
 // and resync are dropped if the run ended in a backoff. Next returns a key with
 // all reasons that are pending for it.
 //
@@ -69,4 +52,14 @@
 // key that may not run yet, and lets those behind it pass: it is due, and counts as
 // waiting, but Next does not return it before it is released. Which keys may run is for
 // the caller to decide.
+//
+// # Files
+//
+//	queue.go      Queue, and what callers do with a key
+//	rules.go      what makes a key due, and what that means for when it runs
+//	entry.go      the state of a key
+//	deadlines.go  the times at which keys become due
+//	outage.go     the end of an outage of the API server
+//	lanes.go      the order of the keys that are due
+//	held.go       keys that are due and may not run yet
 package queue

@@ -9,39 +9,6 @@ import (
 	"github.com/thole-dev/thole/host/outcome"
 )
 
-// edgeDelay is how long a change of an owned or read object waits for more of
-// its kind. It is counted from the first one, so that a steady stream of
-// changes does not postpone the run for ever.
-const edgeDelay = 100 * time.Millisecond
-
-// rule is how the queue treats a reason.
-type rule struct {
-	lane           lane
-	delayed        bool // waits for edgeDelay, so that a burst leads to one run
-	obeysBackoff   bool // is dropped while the key backs off
-	endsBackoff    bool // is not in the background for a key that backs off
-	resetsTheTries bool
-}
-
-var rules = map[abi.Reason]rule{
-	abi.ReasonPrimary: {lane: fresh, resetsTheTries: true},
-	abi.ReasonRequest: {lane: fresh, resetsTheTries: true},
-	abi.ReasonOwned:   {lane: fresh, delayed: true},
-	abi.ReasonRead:    {lane: fresh, delayed: true},
-	abi.ReasonSignal:  {lane: fresh, delayed: true},
-	abi.ReasonStatus:  {lane: fresh, obeysBackoff: true},
-	abi.ReasonPlugin:  {lane: background, endsBackoff: true},
-	abi.ReasonResync:  {lane: background, obeysBackoff: true},
-}
-
-// ruleOf returns the rule of a reason. All others are those of deadlines.
-func ruleOf(reason abi.Reason) rule {
-	if r, ok := rules[reason]; ok {
-		return r
-	}
-	return rule{lane: timed}
-}
-
 // entry is the state of a key that is running or waits for something. Its fields
 // are guarded by Queue.mu unless stated otherwise.
 type entry struct {
@@ -63,7 +30,7 @@ type entry struct {
 	reasons    []abi.Reason // for the next run
 
 	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
-	spread   time.Time    // when [Queue.AddSpread] makes the key due; zero: not pending
+	spread   time.Time    // when a cause with a pause makes the key due; zero: not pending
 	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
 	timer    time.Time    // when the second deadline makes the key due, see [outcome.Next]; zero: none, or it is running
 	next     outcome.Next // what deadline and timer were set for
@@ -83,18 +50,6 @@ type entry struct {
 func (e *entry) lane() lane     { return lane(e.wanted.Load()) }
 func (e *entry) setLane(l lane) { e.wanted.Store(int32(l)) }
 
-// laneFor returns the lane in which a reason makes the key due.
-func (e *entry) laneFor(r rule) lane {
-	switch {
-	case r.endsBackoff && e.backingOff():
-		return max(r.lane, timed)
-	case e.running || e.backingOff() || e.due && e.lane() == repeated:
-		return min(r.lane, repeated)
-	default:
-		return r.lane
-	}
-}
-
 // deferReason keeps a reason that obeys a backoff until the run ends: only then
 // it is known whether the key backs off.
 func (e *entry) deferReason(reason abi.Reason) {
@@ -107,16 +62,12 @@ func (e *entry) addReason(reason abi.Reason, r rule) {
 	if !slices.Contains(e.reasons, reason) {
 		e.reasons = append(e.reasons, reason)
 	}
-	e.resetTries = e.resetTries || r.resetsTheTries
+	e.resetTries = e.resetTries || r.resetsTries
 }
 
-// delayOwn is delay for a change that the key's own runs have made. It obeys a
-// backoff, and whether a running key backs off is known only at the end of the run.
+// delayOwn is delay for an own change that came during the run, and is dropped if that ends in a backoff.
 func (e *entry) delayOwn(until time.Time) {
-	switch {
-	case !e.running:
-		e.delay(until)
-	case e.own.IsZero() || until.Before(e.own):
+	if e.own.IsZero() || until.Before(e.own) {
 		e.own = until
 	}
 }

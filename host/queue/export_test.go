@@ -1,9 +1,6 @@
 package queue
 
-import (
-	"time"
-	"unsafe"
-)
+import "unsafe"
 
 // EntrySize is how many bytes a key takes that runs or waits, beside its strings.
 const EntrySize = unsafe.Sizeof(entry{})
@@ -14,9 +11,6 @@ func (q *Queue) Known() (keys, deadlines int) {
 	defer q.mu.Unlock()
 	return len(q.keys), len(q.deadlines)
 }
-
-// AddPluginAfter is what [Queue.AddSpread] does for one key.
-func (q *Queue) AddPluginAfter(key Key, delay time.Duration) { q.addPlugin(key, delay) }
 
 // Place returns for how many keys the queue has place.
 func (q *Queue) Place() int {

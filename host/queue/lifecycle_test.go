@@ -108,7 +108,7 @@ func TestKeysThatWaitForNothingTakeNoPlace(t *testing.T) {
 		q := queue.New(queue.Config{})
 		defer q.ShutDown()
 		for i := range many {
-			q.Add(key(fmt.Sprint(i)), abi.ReasonOwned) // has a timer, and is then due
+			q.Add(key(fmt.Sprint(i)), queue.Cause{Reason: abi.ReasonOwned}) // has a timer, and is then due
 		}
 		time.Sleep(time.Second) // fake time
 		synctest.Wait()
@@ -142,11 +142,11 @@ func TestNothingIsAddedWhileTheQueueIsIdle(t *testing.T) {
 	scenario(t, queue.Config{Idle: func() bool { return idle }}, func(w *world) {
 		add := func() {
 			for _, reason := range []abi.Reason{abi.ReasonPrimary, abi.ReasonOwned, abi.ReasonResync} {
-				w.Add(queue.Key{Name: "a"}, reason)
+				w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: reason})
 			}
-			w.AddOwn(queue.Key{Name: "a"}, abi.ReasonStatus, time.Second)
-			w.AddBackground(queue.Key{Name: "a"}, abi.ReasonRead)
-			w.AddSpread([]queue.Key{{Name: "a"}})
+			w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: abi.ReasonStatus, Own: true, Pause: time.Second})
+			w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: abi.ReasonRead, Crowd: true})
+			w.addSpread([]queue.Key{{Name: "a"}})
 		}
 		add()
 		if n := w.Len(); n != 0 {

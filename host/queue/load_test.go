@@ -36,9 +36,9 @@ const (
 // startLoad starts workers and changes; stop ends them. Edits come from edit.
 func startLoad(workers int, takes time.Duration) (l *load, stop func()) {
 	l = &load{Queue: queue.New(queue.Config{}), takes: takes, added: map[queue.Key]time.Time{}, taken: map[string]int{}}
-	l.Add(key("poison"), abi.ReasonPrimary)
+	l.Add(key("poison"), queue.Cause{Reason: abi.ReasonPrimary})
 	for i := range loadTimers {
-		l.Add(key(fmt.Sprint("interval ", i)), abi.ReasonRequeue)
+		l.Add(key(fmt.Sprint("interval ", i)), queue.Cause{Reason: abi.ReasonRequeue})
 	}
 	var ended sync.WaitGroup
 	for range workers {
@@ -51,7 +51,7 @@ func startLoad(workers int, takes time.Duration) (l *load, stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				l.Add(key("failing"), abi.ReasonPrimary)
+				l.Add(key("failing"), queue.Cause{Reason: abi.ReasonPrimary})
 			case <-end:
 				return
 			}
@@ -69,7 +69,7 @@ func (l *load) edit(i int) {
 	l.mu.Lock()
 	l.added[k] = time.Now()
 	l.mu.Unlock()
-	l.Add(k, abi.ReasonPrimary)
+	l.Add(k, queue.Cause{Reason: abi.ReasonPrimary})
 }
 
 func (l *load) work() {
@@ -158,7 +158,7 @@ func BenchmarkFreshEditUnderLoad(b *testing.B) {
 	}
 }
 
-func TestAddSpread(t *testing.T) {
+func TestSpread(t *testing.T) {
 	many := func(n int) (keys []queue.Key) {
 		for i := range n {
 			keys = append(keys, key(fmt.Sprint(i)))
@@ -167,7 +167,7 @@ func TestAddSpread(t *testing.T) {
 	}
 	t.Run("makes a hundred keys due each tenth of a second", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
-			w.AddSpread(many(1050))
+			w.addSpread(many(1050))
 			for slice := range 11 {
 				synctest.Wait()
 				w.expectLen(min(100*(slice+1), 1050))
@@ -178,7 +178,7 @@ func TestAddSpread(t *testing.T) {
 	})
 	t.Run("takes no longer than a minute", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
-			w.AddSpread(many(200_000))
+			w.addSpread(many(200_000))
 			w.advance(30 * time.Second)
 			if n := w.Len(); n < 90_000 || n > 110_000 {
 				t.Errorf("%d keys are due after half of the time", n)
@@ -189,8 +189,8 @@ func TestAddSpread(t *testing.T) {
 	})
 	t.Run("of few or no keys makes them due at once", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
-			w.AddSpread(nil)
-			w.AddSpread(many(2))
+			w.addSpread(nil)
+			w.addSpread(many(2))
 			w.run("0", outcome.Next{}, abi.ReasonPlugin)
 			w.run("1", outcome.Next{}, abi.ReasonPlugin)
 			w.expectKnown(0, 0)
@@ -202,7 +202,7 @@ func TestAddSpread(t *testing.T) {
 			w.run("450", backoff(time.Hour), abi.ReasonPrimary)
 			w.add("550", abi.ReasonPrimary)
 			w.expectRun("550", abi.ReasonPrimary)
-			w.AddSpread(many(1000))
+			w.addSpread(many(1000))
 			w.add("350", abi.ReasonPrimary)
 			w.run("350", outcome.Next{}, abi.ReasonPlugin, abi.ReasonPrimary)
 			w.run("450", outcome.Next{}, abi.ReasonPlugin)
@@ -214,12 +214,12 @@ func TestAddSpread(t *testing.T) {
 	})
 	t.Run("again loses nothing and delays nothing", func(t *testing.T) {
 		scenario(t, queue.Config{}, func(w *world) {
-			w.AddSpread(many(1000))
+			w.addSpread(many(1000))
 			w.advance(500 * time.Millisecond)
 			w.expectLen(600)
 			reverse := many(1000)
 			slices.Reverse(reverse)
-			w.AddSpread(reverse)
+			w.addSpread(reverse)
 			w.expectLen(700) // the first hundred of these were not due yet
 			w.advance(400 * time.Millisecond)
 			w.expectLen(1000)

@@ -482,20 +482,20 @@ func (s *session) anyKey(t *rapid.T) queue.Key {
 
 func (s *session) add(t *rapid.T) {
 	k, r := s.anyKey(t), rapid.SampledFrom(reasons).Draw(t, "reason")
-	s.q.Add(k, r)
+	s.q.Add(k, queue.Cause{Reason: r})
 	s.m.add(k, r)
 }
 
 func (s *session) addOwn(t *rapid.T) {
 	k, r := s.anyKey(t), rapid.SampledFrom(reasons).Draw(t, "reason")
 	pause := rapid.SampledFrom(durations).Draw(t, "pause")
-	s.q.AddOwn(k, r, pause)
+	s.q.Add(k, queue.Cause{Reason: r, Own: true, Pause: pause})
 	s.m.addOwn(k, r, pause)
 }
 
 func (s *session) addPlugin(t *rapid.T) {
 	k, d := s.anyKey(t), rapid.SampledFrom(durations).Draw(t, "delay")
-	s.q.AddPluginAfter(k, d)
+	s.q.Add(k, queue.Cause{Reason: abi.ReasonPlugin, Pause: d})
 	s.m.addPlugin(k, d)
 }
 

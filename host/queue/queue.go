@@ -78,99 +78,34 @@ func New(config Config) *Queue {
 	return q
 }
 
-// Add gives a key a reason to run; the package comment states when it runs. Add
-// never blocks. After ShutDown it does nothing.
-func (q *Queue) Add(key Key, reason abi.Reason) {
+// Add makes a key due for a cause; see [Cause]. Add never blocks. After ShutDown it does nothing.
+func (q *Queue) Add(key Key, why Cause) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.refuses() {
+	if q.stopped || q.idle != nil && q.idle() {
 		return
 	}
-	e, r := q.entry(key), ruleOf(reason)
+	e, r := q.entry(key), why.rule()
 	switch {
-	case r.obeysBackoff && e.backingOff():
+	case (r.obeysBackoff || r.own) && e.backingOff():
 		return
 	case r.obeysBackoff && e.running && !e.due:
-		e.deferReason(reason)
+		e.deferReason(why.Reason)
 		return
 	}
-	e.addReason(reason, r)
-	if r.delayed {
-		e.delay(time.Now().Add(edgeDelay))
-		q.update(e)
+	e.addReason(why.Reason, r)
+	switch now := time.Now(); {
+	case r.own && e.running:
+		e.delayOwn(now.Add(r.delay))
+	case r.delay > 0:
+		e.delay(now.Add(r.delay))
+	case r.spread > 0 && !e.backingOff():
+		e.spreadTo(now.Add(r.spread))
+	default:
+		q.makeDue(e, e.laneFor(r))
 		return
 	}
-	q.makeDue(e, e.laneFor(r))
-}
-
-// refuses reports whether nothing is added. q.mu is held.
-func (q *Queue) refuses() bool { return q.stopped || q.idle != nil && q.idle() }
-
-// The pace of [Queue.AddSpread]: so many keys at a time, and all of them within
-// spreadWithin.
-const (
-	spreadSlice  = 100
-	spreadPause  = 100 * time.Millisecond
-	spreadWithin = time.Minute
-)
-
-// AddSpread gives every key the reason plugin. The keys become due in slices, the
-// first one and all keys that back off at once.
-func (q *Queue) AddSpread(keys []Key) {
-	pause := min(spreadPause, spreadWithin/time.Duration(len(keys)/spreadSlice+1))
-	for i, key := range keys {
-		q.addPlugin(key, time.Duration(i/spreadSlice)*pause)
-	}
-}
-
-// addPlugin makes a key due for the reason plugin after a delay.
-func (q *Queue) addPlugin(key Key, delay time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.refuses() {
-		return
-	}
-	e, r := q.entry(key), ruleOf(abi.ReasonPlugin)
-	e.addReason(abi.ReasonPlugin, r)
-	if delay > 0 && !e.backingOff() {
-		e.spreadTo(time.Now().Add(delay))
-		q.update(e)
-		return
-	}
-	q.makeDue(e, e.laneFor(r))
-}
-
-// AddOwn is Add for a change that the key's own runs have made. It does not reset
-// the tries, and is ignored while the key backs off, or if it is running and backs off
-// after that. The key becomes due after a pause, or after that of an edge if this is
-// longer.
-func (q *Queue) AddOwn(key Key, reason abi.Reason, pause time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.refuses() {
-		return
-	}
-	e := q.entry(key)
-	if e.backingOff() {
-		return
-	}
-	e.addReason(reason, rule{})
-	e.delayOwn(time.Now().Add(max(pause, edgeDelay)))
 	q.update(e)
-}
-
-// AddBackground is Add for a reason that very many keys have at once: the key waits
-// in the background, unless it backs off.
-func (q *Queue) AddBackground(key Key, reason abi.Reason) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.refuses() {
-		return
-	}
-	e, r := q.entry(key), ruleOf(reason)
-	r.lane, r.endsBackoff = background, true
-	e.addReason(reason, r)
-	q.makeDue(e, e.laneFor(r))
 }
 
 // Next blocks until a key is due and returns it. The caller must call

@@ -319,16 +319,16 @@ func TestAgedKeysGetEveryFourthTurn(t *testing.T) {
 
 // Keys that very many are due with wait behind those that changed by themselves, unless
 // they back off.
-func TestAddBackground(t *testing.T) {
+func TestACrowdWaitsInTheBackground(t *testing.T) {
 	scenario(t, queue.Config{}, func(w *world) {
-		w.AddBackground(key("crowd"), abi.ReasonRead)
+		w.Add(key("crowd"), queue.Cause{Reason: abi.ReasonRead, Crowd: true})
 		w.add("edited", abi.ReasonPrimary)
 		w.run("edited", outcome.Next{}, abi.ReasonPrimary)
 		w.run("crowd", outcome.Next{}, abi.ReasonRead)
 	})
 	backsOff(t, func(w *world) {
-		w.AddBackground(key("crowd"), abi.ReasonRead)
-		w.AddBackground(key("a"), abi.ReasonRead)
+		w.Add(key("crowd"), queue.Cause{Reason: abi.ReasonRead, Crowd: true})
+		w.Add(key("a"), queue.Cause{Reason: abi.ReasonRead, Crowd: true})
 		item := w.expectRun("a", abi.ReasonRead)
 		if item.ResetTries {
 			w.Error("the tries are reset")

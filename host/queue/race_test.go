@@ -71,10 +71,10 @@ func (r *race) write() {
 	for range 20 {
 		i := rand.IntN(len(r.versions))
 		r.versions[i].Add(1)
-		r.Add(key(strconv.Itoa(i)), reasons[rand.IntN(len(reasons))])
+		r.Add(key(strconv.Itoa(i)), queue.Cause{Reason: reasons[rand.IntN(len(reasons))]})
 		if rand.IntN(10) == 0 {
 			r.Forget(key(strconv.Itoa(i)))
-			r.Add(key(strconv.Itoa(i)), abi.ReasonPrimary) // it was created again
+			r.Add(key(strconv.Itoa(i)), queue.Cause{Reason: abi.ReasonPrimary}) // it was created again
 		}
 		if rand.IntN(3) == 0 {
 			r.ReleaseFirst(groups[rand.IntN(len(groups))])

@@ -43,7 +43,14 @@ func (w *world) advance(d time.Duration) {
 
 func (w *world) add(name string, reasons ...abi.Reason) {
 	for _, r := range reasons {
-		w.Add(key(name), r)
+		w.Add(key(name), queue.Cause{Reason: r})
+	}
+}
+
+// addSpread makes keys due for another revision.
+func (w *world) addSpread(keys []queue.Key) {
+	for i, key := range keys {
+		w.Add(key, queue.Cause{Reason: abi.ReasonPlugin, Pause: queue.Spread(i, len(keys))})
 	}
 }
 

@@ -13,19 +13,19 @@ func TestAKeyWhoseLaneIsRaisedWhileItIsTakenRunsOnce(t *testing.T) {
 	q := New(Config{})
 	defer q.ShutDown()
 	a, b := Key{Name: "a"}, Key{Name: "b"}
-	q.Add(a, abi.ReasonResync)
+	q.Add(a, Cause{Reason: abi.ReasonResync})
 	e, _ := q.work.Get()
-	q.Add(a, abi.ReasonPrimary)
+	q.Add(a, Cause{Reason: abi.ReasonPrimary})
 	item, due := q.start(e)
 	if !due || len(item.Reasons) != 2 {
 		t.Fatalf("started %v, due %v", item, due)
 	}
 	q.Done(a, outcome.Next{})
-	q.Add(b, abi.ReasonPrimary)
+	q.Add(b, Cause{Reason: abi.ReasonPrimary})
 	if item, _ := q.Next(); item.Key != b {
 		t.Fatalf("Next returned %s without a reason", item.Key)
 	}
-	q.Add(a, abi.ReasonPrimary)
+	q.Add(a, Cause{Reason: abi.ReasonPrimary})
 	if item, _ := q.Next(); item.Key != a {
 		t.Fatalf("Next returned %s, want a again", item.Key)
 	}

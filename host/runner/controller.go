@@ -77,9 +77,7 @@ func (c *controller) setWorkers(n int) {
 
 // findShared makes the primaries due that share objects, which may have been deleted meanwhile.
 func (c *controller) findShared(p *plugin) {
-	for _, key := range p.effects.Load().FindShared(&c.Revision().Controller) {
-		c.Queue.Add(key, abi.ReasonResync)
-	}
+	c.Resync(p.effects.Load().FindShared(&c.Revision().Controller))
 }
 
 // reconcileAll makes every key due whenever the replica begins to lead: what has happened
@@ -149,7 +147,6 @@ func (r *Runner) startController(plugin string, rev *dispatch.Revision, p *plugi
 		Plugin:   plugin,
 		Name:     rev.Controller.Name,
 		Workers:  workers,
-		Queue:    queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}),
 		Cache:    controllerCache{cache: r.Cache, controller: id, primaries: &c.primaries, informers: &p.informers, ownWrites: &p.ownWrites, written: &p.written},
 		Metrics:  c.metrics,
 		Lease:    p.lead,
@@ -157,7 +154,7 @@ func (r *Runner) startController(plugin string, rev *dispatch.Revision, p *plugi
 		Events:   r.Events,
 		LogLines: p.log,
 		Logger:   r.Logger.Named("dispatch").With("plugin", plugin, "controller", rev.Controller.Name),
-	}, rev)
+	}, queue.New(queue.Config{Name: id, MetricsProvider: r.Metrics.WorkQueues(), Idle: idle(p.lead)}), rev)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	lead, begun := p.lead, termOf(p.lead) // before the first event

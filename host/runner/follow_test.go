@@ -44,9 +44,9 @@ func newFollowWorld(t *testing.T) *followWorld {
 	w := &followWorld{t: t, cache: c, queue: queue.New(queue.Config{}), c: &controller{id: "p/c"}}
 	t.Cleanup(w.queue.ShutDown)
 	w.c.Controller = dispatch.New(dispatch.Config{
-		Plugin: "p", Name: "c", Workers: 1, Queue: w.queue, Events: events.Observers(), Logger: hclog.NewNullLogger(),
+		Plugin: "p", Name: "c", Workers: 1, Events: events.Observers(), Logger: hclog.NewNullLogger(),
 		Cache: controllerCache{cache: c, controller: "p/c", primaries: &w.c.primaries, informers: &w.informers, ownWrites: &cache.OwnWrites{}, written: &written{}},
-	}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}})
+	}, w.queue, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}})
 	return w
 }
 
@@ -187,7 +187,7 @@ func TestAPluginIsLabelledOnceForWhatItOwns(t *testing.T) {
 		t.Fatal(err)
 	}
 	performer.Burst = 0 // as the policy has it
-	p := &plugin{controllers: map[string]*controller{"c": {Controller: dispatch.New(dispatch.Config{}, &dispatch.Revision{Controller: running.Manifest.Controllers[0]})}}}
+	p := &plugin{controllers: map[string]*controller{"c": {Controller: dispatch.New(dispatch.Config{}, nil, &dispatch.Revision{Controller: running.Manifest.Controllers[0]})}}}
 	p.effects.Store(performer)
 	if r.isManaged(running) {
 		t.Error("a plugin that does not run is labelled")

@@ -225,13 +225,13 @@ type unlocked struct {
 	r *Runner
 }
 
-func (q unlocked) Add(key object.Key, reason abi.Reason) {
+func (q unlocked) Add(key object.Key, why queue.Cause) {
 	if q.r.mu.TryLock() {
 		q.r.mu.Unlock()
 	} else {
 		q.t.Error("the runner is locked while keys become due")
 	}
-	q.Queue.Add(key, reason)
+	q.Queue.Add(key, why)
 }
 
 // What was written may be lost after a restore, also where nothing is read.
@@ -251,7 +251,7 @@ func TestARestoreForgetsWritesAndMakesEveryObjectDue(t *testing.T) {
 	r.plugins["p"].informers.replace(byKind)
 	r.plugins["p"].effects.Store(performer)
 	r.controllers["p/c"] = &controller{id: "p/c", Controller: dispatch.New(
-		dispatch.Config{Plugin: "p", Name: "c", Workers: 1, Queue: q}, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}},
+		dispatch.Config{Plugin: "p", Name: "c", Workers: 1}, q, &dispatch.Revision{Controller: abi.Controller{Name: "c", For: widgets.All()}},
 	)}
 	r.controllers["p/c"].primaries.Store(byKind[widgets])
 	w, _ := byKind[widgets].Get(object.Key{Namespace: "a", Name: "w"})

@@ -14,6 +14,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/object"
+	"github.com/thole-dev/thole/host/queue"
 )
 
 // resyncs is a queue that records when each key was resynced.
@@ -22,8 +23,8 @@ type resyncs struct {
 	times map[object.Key][]time.Time
 }
 
-func (r resyncs) Add(key object.Key, reason abi.Reason) {
-	if reason == abi.ReasonResync {
+func (r resyncs) Add(key object.Key, why queue.Cause) {
+	if why.Reason == abi.ReasonResync {
 		r.times[key] = append(r.times[key], time.Now())
 	}
 }
@@ -36,7 +37,7 @@ func TestResyncsAreSpreadOverThePeriod(t *testing.T) {
 		t.Run(period.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := resyncs{times: map[object.Key][]time.Time{}}
-				c := &controller{Controller: dispatch.New(dispatch.Config{Queue: q, Logger: hclog.NewNullLogger()}, &dispatch.Revision{})}
+				c := &controller{Controller: dispatch.New(dispatch.Config{Logger: hclog.NewNullLogger()}, q, &dispatch.Revision{})}
 				var mu sync.Mutex
 				var objects []object.Key
 				grow := func(to int) {

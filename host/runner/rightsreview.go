@@ -266,7 +266,7 @@ func (r *Runner) makeDue(plugin string) {
 		}
 	}
 	for _, c := range r.controllersOf(plugin) {
-		c.Queue.AddSpread(c.keys(every))
+		c.Granted(c.keys(every))
 	}
 }
 

@@ -84,10 +84,10 @@ func startController(r *Runner, g *slowGuest, name string) *controller {
 	q := queue.New(queue.Config{})
 	c := &controller{id: "p/" + name, metrics: r.Metrics.Controller("p/"+name, 1)}
 	c.Controller = dispatch.New(dispatch.Config{
-		Plugin: "p", Name: name, Workers: 1, Queue: q, Cache: fullCache{}, Metrics: c.metrics, Logger: hclog.NewNullLogger(),
-	}, &dispatch.Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: name}})
+		Plugin: "p", Name: name, Workers: 1, Cache: fullCache{}, Metrics: c.metrics, Logger: hclog.NewNullLogger(),
+	}, q, &dispatch.Revision{Number: 1, Guest: g, Effects: g, Controller: abi.Controller{Name: name}})
 	for _, o := range []string{"a", "b"} {
-		q.Add(object.Key{Name: o}, abi.ReasonResync)
+		q.Add(object.Key{Name: o}, queue.Cause{Reason: abi.ReasonResync})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel

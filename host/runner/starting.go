@@ -82,7 +82,7 @@ func (r *Runner) newCaller(rev *Revision, m abi.Controller, log *telemetry.Plugi
 		Metrics: noMetrics{}, LogLines: log,
 		Events: r.Events,
 		Logger: r.Logger.Named("dispatch").With("plugin", rev.Plugin, "controller", m.Name),
-	}, &dispatch.Revision{Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Controller: m, Config: rev.Policy.Config})
+	}, nil, &dispatch.Revision{Number: rev.Number, Digest: rev.Digest, Guest: rev.Guest, Controller: m, Config: rev.Policy.Config})
 }
 
 // noMetrics are those of a controller that does not run. Of them a [dispatch.ExportCall] uses Dropped alone.

@@ -144,9 +144,7 @@ func (p *plugin) sharedFinder(kind abi.Kind) func(*object.Object) {
 		}
 		for _, c := range running {
 			declared := c.Revision().Controller
-			for _, key := range performer.FindSharedIn(&declared, kind, o) {
-				c.Queue.Add(key, abi.ReasonResync)
-			}
+			c.Resync(performer.FindSharedIn(&declared, kind, o))
 		}
 	}
 }

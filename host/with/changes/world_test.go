@@ -79,13 +79,13 @@ func newChanges(t testing.TB, mode contract.Mode) *world {
 	hooks.Name = contract.Name
 	f.c = dispatch.New(dispatch.Config{
 		Plugin: "p", Name: "c", Workers: 1, Hooks: []dispatch.Hooks{{}, hooks},
-		Queue: testQueue{f}, Cache: testCache{f}, Metrics: testMetrics{}, Logger: hclog.NewNullLogger(),
+		Cache: testCache{f}, Metrics: testMetrics{}, Logger: hclog.NewNullLogger(),
 		Events: events.Func(func(e events.Event) {
 			if ended, ok := e.(events.RunEnded); ok {
 				f.ended = ended
 			}
 		}),
-	}, &dispatch.Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: c, Scopes: follows.Controllers[0]})
+	}, testQueue{f}, &dispatch.Revision{Number: 1, Guest: testGuest{f}, Effects: testEffects{f}, Controller: c, Scopes: follows.Controllers[0]})
 	return f
 }
 
@@ -246,10 +246,12 @@ func (q testQueue) Next() (item queue.Item, shutdown bool) {
 }
 func (q testQueue) giveBack(next outcome.Next) { q.next = next; q.done <- struct{}{} }
 
-func (q testQueue) Add(key object.Key, reason abi.Reason)         { q.note("add %s %s", key, reason) }
-func (q testQueue) AddSpread([]object.Key)                        {}
-func (q testQueue) AddOwn(object.Key, abi.Reason, time.Duration)  {}
-func (q testQueue) AddBackground(object.Key, abi.Reason)          {}
+func (q testQueue) Add(key object.Key, why queue.Cause) {
+	if !why.Own && !why.Crowd && why.Reason != abi.ReasonPlugin {
+		q.note("add %s %s", key, why.Reason)
+	}
+}
+
 func (q testQueue) Done(_ object.Key, next outcome.Next)          { q.giveBack(next) }
 func (q testQueue) PutBack(queue.Item)                            { q.giveBack(outcome.Next{}) }
 func (q testQueue) Hold(queue.Item, string) bool                  { return false }

@@ -72,7 +72,7 @@ func BenchmarkDaemons(b *testing.B) {
 			for end := time.Now().Add(measured); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 				if mode == "spin" {
 					w.generation.Add(1)
-					w.queue.Add(object.Key{Namespace: "ns", Name: "pulse-0"}, abi.ReasonPrimary)
+					w.queue.Add(object.Key{Namespace: "ns", Name: "pulse-0"}, queue.Cause{Reason: abi.ReasonPrimary})
 				}
 			}
 			b.ReportMetric(float64(w.fuel.Load())/measured.Seconds()/float64(w.plugin.policy.Load().Fuel), mode+"-rate")
@@ -117,14 +117,14 @@ func newPulses(b *testing.B, guest *sandbox.Guest, objects int, mode string) *pu
 		b.Fatal(err)
 	}
 	w.c = dispatch.New(dispatch.Config{
-		Plugin: "pulse", Name: "pulse", Workers: 8, Queue: w.queue, Cache: pulseCache{w: w}, Metrics: pulseMetrics{}, Logger: hclog.NewNullLogger(),
+		Plugin: "pulse", Name: "pulse", Workers: 8, Cache: pulseCache{w: w}, Metrics: pulseMetrics{}, Logger: hclog.NewNullLogger(),
 		Hooks: []dispatch.Hooks{(&controller{plugin: w.plugin}).part().Hooks},
-	}, &dispatch.Revision{
+	}, w.queue, &dispatch.Revision{
 		Number: 1, Guest: w, Effects: w, Controller: m.Controllers[0], Scopes: follows.Controllers[0],
 		Reads: rights.Entries{{Groups: []string{rights.Any}, Kinds: []string{rights.Any}, Verbs: []string{rights.Any}}}.ReadsOf(&m.Controllers[0]),
 	})
 	for i := range objects {
-		w.queue.Add(object.Key{Namespace: "ns", Name: fmt.Sprint("pulse-", i)}, abi.ReasonPrimary)
+		w.queue.Add(object.Key{Namespace: "ns", Name: fmt.Sprint("pulse-", i)}, queue.Cause{Reason: abi.ReasonPrimary})
 	}
 	return w
 }
