@@ -43,7 +43,7 @@ func (r *run) end() {
 	if loop.slowed > 0 {
 		r.c.Metrics.Looped()
 	}
-	r.decision.Next.Timer = r.deadline()
+	r.decision.Next.Latest = r.deadline()
 	gone := r.endsGone()
 	if gone {
 		r.decision.Next = outcome.Next{}

@@ -358,7 +358,7 @@ func TestARunThatEndsInAnotherTermHasNoDeadline(t *testing.T) {
 	}}
 	f.put(aWidget)
 	f.run()
-	if next := f.done[0].Timer; next != time.Hour {
+	if next := f.done[0].Latest; next != time.Hour {
 		t.Fatalf("the deadline is %v", next)
 	}
 	f.reconcile = func(ctx context.Context, call sandbox.Call) (sandbox.Return, error) {
@@ -368,7 +368,7 @@ func TestARunThatEndsInAnotherTermHasNoDeadline(t *testing.T) {
 		return succeed(ctx, call)
 	}
 	f.run()
-	if next := f.done[1].Timer; next != 0 {
+	if next := f.done[1].Latest; next != 0 {
 		t.Errorf("the deadline is %v", next)
 	}
 }

@@ -50,7 +50,7 @@ func (f *fixture) runTimed(due []string, next time.Duration, reasons ...abi.Reas
 // expectAlarm checks when the next alarm is due after the last run.
 func (f *fixture) expectAlarm(next time.Duration) {
 	f.t.Helper()
-	if got := f.done[len(f.done)-1].Timer; got != next {
+	if got := f.done[len(f.done)-1].Latest; got != next {
 		f.t.Errorf("the next alarm is due after %v, want %v", got, next)
 	}
 }

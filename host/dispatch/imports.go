@@ -162,5 +162,5 @@ func (r *run) settleUnheld() {
 	}
 	r.incomplete = errNotHeld
 	r.decide(nil)
-	r.decision.Next.After = max(r.decision.Next.After, failure.Later)
+	r.decision.Next = r.decision.Next.NotBefore(failure.Later)
 }

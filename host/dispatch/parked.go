@@ -64,7 +64,7 @@ func (r *run) park() {
 	r.endReads()
 	r.state.notBefore = time.Now().Add(r.later)
 	r.c.keep(r)
-	r.hand(r.state.writeLoop.copy(), outcome.Next{Kind: outcome.After, After: r.later, Reason: abi.ReasonRetry})
+	r.hand(r.state.writeLoop.copy(), outcome.Resume(r.later))
 }
 
 // keep parks a run if there is room for its result.
@@ -128,5 +128,5 @@ func (c *Controller) postpone(item queue.Item, pause time.Duration) {
 		s.tries = s.tries.Reset()
 	}
 	c.mu.Unlock()
-	c.queue.Done(item.Key, outcome.Next{Kind: outcome.After, After: pause, Reason: abi.ReasonRequeue})
+	c.queue.Done(item.Key, outcome.Requeue(pause))
 }

@@ -231,7 +231,7 @@ func (c *Controller) gone(ctx context.Context, item workItem) {
 	}
 	if failure != nil {
 		c.Logger.Warn("release the fields of an object that does not exist any more", "object", item.Key.String(), "error", failure, "again", releaseRetry)
-		c.queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: releaseRetry, Reason: abi.ReasonRetry})
+		c.queue.Done(item.Key, outcome.Retry(releaseRetry, false))
 		return
 	}
 	c.forget(item.Key)

@@ -129,7 +129,7 @@ func (c *Controller) idleTurns() {
 // processTurn is [Controller.process] for the key of a turn.
 func (c *Controller) processTurn(ctx context.Context, item workItem) {
 	if t := c.objectTurn(item.Key); t != nil {
-		c.queue.Done(item.Key, nextTurn(c.makeObjectTurn(ctx, item, t)))
+		c.queue.Done(item.Key, outcome.Turn(c.makeObjectTurn(ctx, item, t)))
 		return
 	}
 	wait, t, exists := c.untilTurn(item)
@@ -141,7 +141,7 @@ func (c *Controller) processTurn(ctx context.Context, item workItem) {
 		c.queue.Done(item.Key, outcome.Next{})
 		return
 	case wait > 0: // who has made the key due is not the queue
-		c.queue.Done(item.Key, nextTurn(wait))
+		c.queue.Done(item.Key, outcome.Turn(wait))
 		return
 	}
 	t.reads = c.Cache.BeginUnrecorded(item.Key, item.revision.Scopes.Reads)
@@ -170,14 +170,6 @@ func (c *Controller) untilTurn(item workItem) (wait time.Duration, t roundTurn, 
 	given := &object.Object{Kind: item.revision.Controller.For.Kind}
 	call := turn{guestCall: c.newCall(item.revision, item.Key, given), what: pending.What, decode: pending.Decode}
 	return time.Until(pending.due), roundTurn{turn: call, Turn: pending.Turn, round: c.turnRound}, exists && item.Key.Namespace == ""
-}
-
-// nextTurn is what the key of a turn waits for, with 0 for nothing.
-func nextTurn(after time.Duration) outcome.Next {
-	if after == 0 {
-		return outcome.Next{}
-	}
-	return outcome.Next{Kind: outcome.After, After: max(after, 1), Reason: abi.ReasonTimer}
 }
 
 // turn is a turn in progress, for no object or for one.
@@ -323,5 +315,5 @@ func (t *roundTurn) next() outcome.Next {
 	if t.round == t.c.turnRound {
 		t.c.turns[t.Key] = pendingTurn{Turn: t.Turn, due: time.Now().Add(wait)}
 	}
-	return nextTurn(wait)
+	return outcome.Turn(wait)
 }

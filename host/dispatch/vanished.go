@@ -126,7 +126,7 @@ func (c *Controller) readAgain(item workItem, g *goneObject, err error) {
 	g.pause = min(max(2*g.pause, minReadAgain), maxReadAgain)
 	c.Logger.Warn("cannot read whether an object exists that has its cleanup to come, trying again",
 		"object", item.Key.String(), "error", err, "again", g.pause.String())
-	c.queue.Done(item.Key, outcome.Next{Kind: outcome.Backoff, After: g.pause, Reason: abi.ReasonRetry, Outage: true})
+	c.queue.Done(item.Key, outcome.Retry(g.pause, true))
 }
 
 // endCleanup reports the end of the cleanup of an object that has vanished. Controller.mu is held.

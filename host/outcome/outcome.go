@@ -3,10 +3,11 @@
 // the next run, the conditions, observedGeneration, the Event and the metric.
 // It does no I/O and reads no clock; everything else calls it.
 //
-// It follows the result table of the design ("Results"), which is in table.go,
+// It follows the result table of the design ("Results"), which is in this file,
 // and the document flux-result-computation, which takes precedence over Flux's
 // library. classify.go classifies how a run ended, groups.go what a failure of a
-// group of intents leads to, conditions.go and summary.go compute the conditions.
+// group of intents leads to, next.go computes when the next run follows, tries.go
+// counts, conditions.go and summary.go compute the conditions.
 //
 // # Who decides the target condition
 //
@@ -162,38 +163,60 @@ func Metrics() []Metric {
 	return []Metric{MetricSuccess, MetricRequeue, MetricRequeueAfter, MetricError}
 }
 
-// Kind is what a key waits for.
-type Kind int
+// outcome is a row of the result table. An outcome that is not known is
+// retried, therefore retry is the zero value.
+type outcome int
 
-// The kinds of waiting.
 const (
-	AwaitChange Kind = iota // only a trigger starts the next run
-	After                   // a duration that was asked for
-	Backoff                 // a duration that grows with the tries; a resync does not shorten it
+	retry outcome = iota // also every failure of the host, and of the guest against its limits
+	success
+	requeue
+	empty
+	stalled
+	waiting
 )
 
-// Next is when the key runs again without a trigger.
-type Next struct {
-	Kind   Kind
-	After  time.Duration // positive unless Kind is AwaitChange
-	Reason abi.Reason    // the reason in that run's request: requeue or retry
-	// Yields means that all other keys go first once the key is due: the plugin
-	// itself failed, and may fail again.
-	Yields bool
-	// Outage means that the wait has nothing to do with the object: it ends
-	// early when the API server is back.
-	Outage bool
-	// Timer is a second deadline, whatever Kind is; 0: there is none. It does not come from the result of
-	// the run, but from a capability.
-	Timer time.Duration
+// rule is what happens to a condition that the host sets: Reconciling or
+// Stalled.
+type rule int
+
+const (
+	removed        rule = iota
+	set                 // True, with the host's reason and message
+	setUnlessGuest      // True, with the guest's reason and message if it set the condition
+	onlyIfGuest         // as the guest set it, in this run or an earlier one
+)
+
+// readyRule is what the target condition becomes when the guest set no status
+// for it that can stand. The package comment describes the whole order.
+type readyRule int
+
+const (
+	summaryIsFalse       readyRule = iota // Reconciling or Stalled is True, which is part of the summary
+	summaryElseSucceeded                  // without a summary True, with reason Succeeded
+	summaryElseUnchanged                  // without a summary as it is on the object
+)
+
+// row is what the result table prescribes for one outcome.
+type row struct {
+	reconciling rule
+	reason      string // of Reconciling; "" for the failure's
+	stalled     rule
+	ready       readyRule
+	observed    bool // observedGeneration is written
+	next        func(Input, ending) Next
+	metric      Metric
 }
 
-// Soonest returns when the object is reconciled at the latest without a trigger, 0 for never.
-func (n Next) Soonest() time.Duration {
-	if n.Timer > 0 && (n.Kind == AwaitChange || n.Timer < n.After) {
-		return n.Timer
-	}
-	return n.After
+// table is the result table of the design, with its columns in the same order.
+var table = map[outcome]row{
+	//       Reconciling, its reason, Stalled, Ready, observedGeneration, next run, metric
+	success: {removed, "", removed, summaryElseSucceeded, true, afterSuccess, MetricSuccess},
+	requeue: {setUnlessGuest, ReasonProgressing, removed, summaryIsFalse, false, backoff, MetricRequeue},
+	empty:   {onlyIfGuest, "", removed, summaryElseUnchanged, true, awaitChange, MetricSuccess},
+	retry:   {set, ReasonProgressingWithRetry, removed, summaryIsFalse, false, backoff, MetricError},
+	stalled: {removed, "", set, summaryIsFalse, true, awaitChange, MetricError},
+	waiting: {set, "", removed, summaryIsFalse, false, afterWaiting, MetricRequeueAfter},
 }
 
 // Decide returns what a run leads to. The decision depends on nothing but in,
@@ -238,7 +261,7 @@ func repeat(in Input, e ending) Decision {
 	return Decision{
 		Class: e.failure.class, Reason: e.failure.reason, Message: e.failure.message,
 		Metric:    MetricRequeue,
-		Next:      Next{Kind: Backoff, After: Delay(abi.Retry{}, 0, in.Jitter), Reason: abi.ReasonRetry},
+		Next:      Retry(Delay(abi.Retry{}, 0, in.Jitter), false),
 		Tries:     tries,
 		Uncounted: true,
 		KeepMemo:  (in.Effect != nil || len(in.Groups) > 0) && in.Result != nil,

@@ -11,7 +11,7 @@ import (
 
 // withTimer is how a run ends whose next timer is due after a time.
 func withTimer(next outcome.Next, timer time.Duration) outcome.Next {
-	next.Timer = timer
+	next.Latest = timer
 	return next
 }
 

@@ -54,7 +54,7 @@ func (t *deadlines) set(e *entry, wake time.Time) (first bool) {
 	return e.slot == 0
 }
 
-// update must be called after every change of an entry: it sets its timer, and
+// update must be called after every change of an entry: it sets its wake time, and
 // drops an entry that waits for nothing. q.mu is held.
 func (q *Queue) update(e *entry) {
 	if q.deadlines.set(e, e.wakeTime()) {
@@ -84,7 +84,7 @@ func (q *Queue) shrink() {
 	q.keys, q.most, q.deadlines = keys, len(keys), slices.Clone(q.deadlines)
 }
 
-// expire makes a key due whose edge, spread, deadline or timer has come. q.mu is held.
+// expire makes a key due whose edge, spread, deadline or latest has come. q.mu is held.
 func (q *Queue) expire(e *entry, now time.Time) {
 	come := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	if come(e.edge) {
@@ -100,8 +100,8 @@ func (q *Queue) expire(e *entry, now time.Time) {
 		e.addReason(e.next.Reason, rule{})
 		q.makeDue(e, laneOf(e.next))
 	}
-	if come(e.timer) {
-		e.timer = time.Time{}
+	if come(e.latest) {
+		e.latest = time.Time{}
 		e.addReason(abi.ReasonTimer, rule{})
 		q.makeDue(e, timed)
 	}

@@ -2,8 +2,8 @@
 // and those that run again at a certain time. There is one [Queue] per
 // controller. It is built on client-go's workqueue, which guarantees that one
 // key is never processed twice at once, and adds what that lacks: lanes of
-// different priority, ageing, and one replaceable deadline per key, with the time of
-// the key's next timer beside it.
+// different priority, ageing, and one replaceable deadline per key, with a latest
+// time beside it.
 //
 // # Guarantees
 //
@@ -14,7 +14,7 @@
 //     backoff (see below), and not while it is held. If the key is running, it runs again afterwards.
 //   - A key has at most one deadline. [Queue.Done] sets or clears it, and the
 //     start of a run clears it: every run decides anew when the next one is due.
-//   - The same is true of the time of the key's next timer. It makes the key due even
+//   - The same is true of its latest time ([outcome.Next]). It makes the key due even
 //     while the key backs off, and leaves the deadline as it is.
 //   - Keys cost neither a goroutine nor a timer each. A key that waits for
 //     nothing costs no memory.

@@ -32,10 +32,10 @@ type entry struct {
 	edge     time.Time    // when a delayed reason makes the key due; zero: none is pending
 	spread   time.Time    // when a cause with a pause makes the key due; zero: not pending
 	deadline time.Time    // when the key becomes due by itself; zero: never, or it is running
-	timer    time.Time    // when the second deadline makes the key due, see [outcome.Next]; zero: none, or it is running
-	next     outcome.Next // what deadline and timer were set for
+	latest   time.Time    // when the key becomes due at the latest, see [outcome.Next]; zero: never, or it is running
+	next     outcome.Next // what deadline and latest were set for
 
-	wake time.Time // the earliest of edge, spread, deadline and timer, as it is in Queue.deadlines
+	wake time.Time // the earliest of edge, spread, deadline and latest, as it is in Queue.deadlines
 	slot int       // index in Queue.deadlines; -1: not there
 
 	// wanted is the lane, an atomic because [priorityQueue] reads it without
@@ -94,7 +94,7 @@ func (e *entry) backingOff() bool { return !e.deadline.IsZero() && e.next.Kind =
 func (e *entry) start() {
 	e.running, e.due, e.takenFrom = true, false, e.lane()
 	e.reasons, e.resetTries = nil, false
-	e.edge, e.spread, e.deadline, e.timer = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	e.edge, e.spread, e.deadline, e.latest = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
 // putBack ends the run of a key that was not run. It has its reasons again, with what was added
@@ -115,15 +115,15 @@ func (e *entry) putBack(item Item) lane {
 }
 
 // end marks a running key as idle, with a deadline unless it awaits a change, and with
-// the time of its next timer if there is one.
+// its latest time if there is one.
 func (e *entry) end(next outcome.Next, now time.Time) {
 	e.running, e.forgotten, e.deferred = false, false, nil
-	e.next, e.deadline, e.timer = next, time.Time{}, time.Time{}
+	e.next, e.deadline, e.latest = next, time.Time{}, time.Time{}
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		e.deadline = now.Add(next.After)
 	}
-	if next.Timer > 0 {
-		e.timer = now.Add(next.Timer)
+	if next.Latest > 0 {
+		e.latest = now.Add(next.Latest)
 	}
 	if e.backingOff() && !e.spread.IsZero() {
 		e.spread = now
@@ -139,12 +139,12 @@ func (e *entry) end(next outcome.Next, now time.Time) {
 func (e *entry) disposable() bool { return !e.running && !e.due && e.wakeTime().IsZero() }
 
 // wakeTime returns when the entry needs attention: the earliest of edge, spread,
-// deadline and timer. It is zero for none, and while the key runs.
+// deadline and latest. It is zero for none, and while the key runs.
 func (e *entry) wakeTime() (wake time.Time) {
 	if e.running {
 		return wake
 	}
-	for _, t := range [...]time.Time{e.edge, e.spread, e.deadline, e.timer} {
+	for _, t := range [...]time.Time{e.edge, e.spread, e.deadline, e.latest} {
 		if wake.IsZero() || !t.IsZero() && t.Before(wake) {
 			wake = t
 		}

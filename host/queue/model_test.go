@@ -45,7 +45,7 @@ type modelKey struct {
 	reasons                []abi.Reason
 	reset                  bool
 	edge, spread, deadline time.Time
-	timer                  time.Time // of the controller
+	latest                 time.Time
 	next                   outcome.Next
 	forgotten              bool
 	deferred               []abi.Reason
@@ -175,7 +175,7 @@ func (m *model) advance(d time.Duration) {
 }
 
 // times are those at which the key becomes due; zero for none.
-func (k *modelKey) times() []time.Time { return []time.Time{k.edge, k.spread, k.deadline, k.timer} }
+func (k *modelKey) times() []time.Time { return []time.Time{k.edge, k.spread, k.deadline, k.latest} }
 
 // waits reports whether the key becomes due at a time.
 func (k *modelKey) waits() bool {
@@ -202,8 +202,8 @@ func (m *model) fire(k *modelKey) (fired bool) {
 		}
 		m.admit(k, lane)
 	}
-	if past(k.timer) {
-		k.timer, fired = time.Time{}, true
+	if past(k.latest) {
+		k.latest, fired = time.Time{}, true
 		k.addReason(abi.ReasonTimer)
 		m.admit(k, timed)
 	}
@@ -322,8 +322,8 @@ func (m *model) done(key queue.Key, next outcome.Next) {
 	if next.Kind != outcome.AwaitChange && next.After > 0 {
 		k.deadline = m.now.Add(next.After)
 	}
-	if next.Timer > 0 {
-		k.timer = m.now.Add(next.Timer)
+	if next.Latest > 0 {
+		k.latest = m.now.Add(next.Latest)
 	}
 	if !k.own.IsZero() && !k.backingOff() {
 		k.edgeAt(k.own)
@@ -347,7 +347,7 @@ func (m *model) done(key queue.Key, next outcome.Next) {
 
 func (m *model) forget(key queue.Key) {
 	if k := m.keys[key]; k != nil {
-		k.deadline, k.timer, k.forgotten = time.Time{}, time.Time{}, k.running
+		k.deadline, k.latest, k.forgotten = time.Time{}, time.Time{}, k.running
 		if !k.running && !k.due && !k.waits() {
 			delete(m.keys, key) // with the reasons of own changes that were dropped
 		}
@@ -526,7 +526,7 @@ func (s *session) done(t *rapid.T) {
 		After:  rapid.SampledFrom(durations).Draw(t, "after"),
 		Reason: rapid.SampledFrom([]abi.Reason{abi.ReasonRequeue, abi.ReasonRetry}).Draw(t, "reason"),
 		Yields: rapid.Bool().Draw(t, "yields"),
-		Timer:  rapid.SampledFrom(durations).Draw(t, "timer"),
+		Latest: rapid.SampledFrom(durations).Draw(t, "timer"),
 	}
 	s.q.Done(k, next)
 	s.m.done(k, next)

@@ -52,7 +52,7 @@ type Queue struct {
 	groups    map[string]*group // of keys that are held
 	stopped   bool
 
-	rescheduled   chan struct{} // capacity 1: the earliest timer has changed
+	rescheduled   chan struct{} // capacity 1: the earliest wake time has changed
 	stop          chan struct{} // closed when the queue shuts down
 	deadlinesDone chan struct{} // closed when runDeadlines has returned
 }
@@ -139,8 +139,8 @@ func (q *Queue) start(e *entry) (item Item, ok bool) {
 	return item, true
 }
 
-// Done ends the run of a key, and sets or clears its deadline and the time of its next
-// timer. For a key that is not running it does nothing.
+// Done ends the run of a key, and sets or clears its deadline and its latest
+// time. For a key that is not running it does nothing.
 func (q *Queue) Done(key Key, next outcome.Next) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,7 +183,7 @@ func (q *Queue) PutBack(item Item) {
 	q.update(e)
 }
 
-// Forget drops the deadline and the timer of a key whose object was deleted, and those
+// Forget drops the deadline and the latest time of a key whose object was deleted, and those
 // that a run in progress would set. Pending reasons stay: one of them may be that
 // the object was created again.
 func (q *Queue) Forget(key Key) {
@@ -193,7 +193,7 @@ func (q *Queue) Forget(key Key) {
 	if e == nil {
 		return
 	}
-	e.deadline, e.timer, e.forgotten = time.Time{}, time.Time{}, e.running
+	e.deadline, e.latest, e.forgotten = time.Time{}, time.Time{}, e.running
 	q.update(e)
 }
 

@@ -295,9 +295,9 @@ func TestSoonestIsTheEarlierOfDeadlineAndTimer(t *testing.T) {
 	}{
 		{outcome.Next{}, 0},
 		{outcome.Next{Kind: outcome.After, After: time.Second}, time.Second},
-		{outcome.Next{Timer: time.Minute}, time.Minute},
-		{outcome.Next{Kind: outcome.After, After: time.Second, Timer: time.Minute}, time.Second},
-		{outcome.Next{Kind: outcome.Backoff, After: time.Hour, Timer: time.Minute}, time.Minute},
+		{outcome.Next{Latest: time.Minute}, time.Minute},
+		{outcome.Next{Kind: outcome.After, After: time.Second, Latest: time.Minute}, time.Second},
+		{outcome.Next{Kind: outcome.Backoff, After: time.Hour, Latest: time.Minute}, time.Minute},
 	} {
 		if got := c.next.Soonest(); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.next, got, c.want)
