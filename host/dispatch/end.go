@@ -79,6 +79,21 @@ func (r *run) hand(loop writeLoop, next outcome.Next) {
 	r.c.queue.Done(r.item.Key, next)
 }
 
+// endRun marks a key as not running, and returns what the changes mean that came
+// during the run. The run must not use what is carried over after that.
+func (c *Controller) endRun(s *keyState, loop writeLoop) (wakeUps []wakeUp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.running, s.writeLoop = false, loop.kept()
+	for _, made := range s.deferred {
+		wakeUps = append(wakeUps, s.wakeUp(made))
+	}
+	if s.deferred = nil; s.isEmpty() {
+		s.carried = nil
+	}
+	return wakeUps
+}
+
 // report reports the end of the run to the observers, and emits the Kubernetes
 // Event of the decision.
 func (r *run) report() events.RunEnded {

@@ -192,38 +192,6 @@ func (c *Controller) dropGone(key object.Key, g *goneObject) {
 	c.dropAllSignals(g.state)
 }
 
-// beginGone returns a run for an object that is gone, nil if the key is not to be run now.
-func (c *Controller) beginGone(ctx context.Context, item workItem, g *goneObject) *run {
-	if c.Cache.Full() {
-		c.postpone(item.Item, fullPause)
-		return nil
-	}
-	if !c.confirm(ctx, item, g) {
-		return nil
-	}
-	unread := c.refresh(ctx, item.Key, g.state)
-	call := c.newCall(item.revision, item.Key, g.Object)
-	c.mu.Lock()
-	var r, resumed *run
-	var wait time.Duration
-	if item.revision == c.revision.Load() && slices.Contains(c.goneObjects.byKey[item.Key], g) {
-		r, resumed, wait = c.beginState(item, call, g.state, g)
-	}
-	c.mu.Unlock()
-	switch {
-	case wait > 0:
-		c.postpone(item.Item, wait)
-		return nil
-	case r == nil:
-		c.queue.PutBack(item.Item)
-		return nil
-	case resumed != nil:
-		return resumed.resume(g.Object, item.Reasons)
-	}
-	r.beginReads(ctx, unread)
-	return r
-}
-
 // refuseWritesToGone refuses a result that would write to an object that is gone. A cleanup need
 // not know that it is.
 func (r *run) refuseWritesToGone() {
@@ -237,20 +205,6 @@ func (r *run) refuseWritesToGone() {
 		Class: abi.ClassABI, Reason: "InvalidResult",
 		Message: "the result has status, conditions or patch, and the object is gone: return none of them if the request has gone",
 	}
-}
-
-// performGone performs what the result asks for. Nothing is written to the object itself.
-func (r *run) performGone(ctx context.Context) {
-	if r.fault == nil && r.incomplete == nil {
-		r.later = r.state.untilNotBefore()
-	}
-	if r.later > 0 || !r.decision.Intents {
-		return
-	}
-	report, failure := r.revision.Effects.PerformIntents(ctx, r.target(), r.result)
-	r.wrote(report, nil)
-	r.groups = report.Groups
-	r.settleIntents(failure)
 }
 
 // endsGone reports whether the run is the last one for an object that is gone.
@@ -282,5 +236,45 @@ func (r *run) cleansUp() {
 	}
 	if !r.c.isCleanedUp(r.item.Key, r.state.uid) { // else it is tried again
 		r.c.cleanedUp[r.item.Key] = append(r.c.cleanedUp[r.item.Key], r.state.uid)
+	}
+}
+
+// releaseRetry is the time until the fields of a primary that does not exist any
+// more are released again, if that has failed.
+const releaseRetry = time.Minute
+
+// gone ends the handling of a key whose object no longer exists, and returns when that is tried again if it failed.
+func (c *Controller) gone(ctx context.Context, item workItem) outcome.Next {
+	report, failure := item.revision.Effects.ReleaseGone(ctx, &item.revision.Controller, item.Key)
+	for _, w := range report.Writes {
+		c.Metrics.Wrote(w.Verb)
+		c.Cache.Wrote(item.Key, w)
+	}
+	if failure != nil {
+		c.Logger.Warn("release the fields of an object that does not exist any more", "object", item.Key.String(), "error", failure, "again", releaseRetry)
+		return outcome.Retry(releaseRetry, false)
+	}
+	c.forget(item.Key)
+	return outcome.Next{}
+}
+
+// forget drops everything about a key whose object no longer exists.
+func (c *Controller) forget(key object.Key) {
+	c.mu.Lock()
+	s := c.keys[key]
+	delete(c.keys, key)
+	again, exists := c.Cache.Get(key)
+	if !exists { // else it is of an object that was created meanwhile
+		delete(c.created, key)
+	}
+	if s != nil {
+		c.unpark(s)
+		c.keepSignalsOf(key, s, again)
+	}
+	c.mu.Unlock()
+	c.Cache.Forget(key)
+	c.queue.Forget(key)
+	if s != nil {
+		c.revision.Load().Effects.Forget(s.uid)
 	}
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
@@ -143,24 +142,4 @@ func (r *run) addsFinalizer(ctx context.Context) bool {
 		r.unheld = failure
 	}
 	return r.unheld == nil
-}
-
-// errNotHeld is why a run is repeated that has done nothing outside of the cluster.
-var errNotHeld = errors.New("nothing was done outside of the cluster, because the finalizer has not been added yet")
-
-// settleUnheld ends a run whose object could not be held, whatever the guest has made of that. If the
-// API server or the limit of writes has asked for time, the run is repeated after that, as if it had
-// not taken place.
-func (r *run) settleUnheld() {
-	failure := r.unheld
-	if failure == nil || failure.Later <= 0 {
-		r.settle(failure)
-		return
-	}
-	if failure.Uncertain {
-		r.state.addUncertain(failure.Ref)
-	}
-	r.incomplete = errNotHeld
-	r.decide(nil)
-	r.decision.Next = r.decision.Next.NotBefore(failure.Later)
 }

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -68,87 +67,47 @@ func (c *carried) isEmpty() bool {
 		c.internal.IsZero() && !c.notBefore.After(time.Now()) && c.postponed+c.repeated+c.awaited == 0 && c.parked == nil && c.failed == nil && len(c.deferred)+len(c.signals.waiting) == 0
 }
 
-// beginRun returns a run of a key, with its state, and marks the key as running. If
-// the effects of an earlier run are postponed, and nobody else has made the key due
-// meanwhile, that run is to be resumed.
-//
-// r is nil if the revision was replaced since the key was taken: the state is then
-// prepared for the new revision, and a run of the old one must not change it. It is
-// also nil if the primary was replaced: the event of that change may have come
-// already, and would count as one that the run has seen.
-func (c *Controller) beginRun(item workItem, primary *object.Object) (r, resumed *run, wait time.Duration) {
-	call := c.newCall(item.revision, item.Key, primary)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// stateFor returns the state of the run that is to begin for an object. It is nil if the revision was replaced since
+// the key was taken: the state is then prepared for the new revision, and a run of the old one must not change it. It
+// is also nil if the object was replaced: the event of that change may have come already, and would count as one that
+// the run has seen. Controller.mu is held.
+func (c *Controller) stateFor(item workItem, given *object.Object, gone *goneObject) *keyState {
 	current, exists := c.Cache.Get(item.Key)
-	if item.revision != c.revision.Load() || !exists || !current.IsStateOf(primary) {
-		return nil, nil, 0
-	}
 	s := c.keys[item.Key]
-	if uid := primary.Identity(); s == nil || s.uid != uid {
-		var moved *carried
-		if s != nil {
-			c.unpark(s)
-			moved = c.moveSignals(s, uid)
-			item.revision.Effects.Forget(s.uid)
-			if s.last.seen&begun != 0 { // this one was created since, and its run may be faster than the event
-				c.created[item.Key] = uid
-			}
-		}
-		s = &keyState{uid: uid, wokenByOthers: true, carried: moved}
-		c.keys[item.Key] = s
+	switch {
+	case item.revision != c.revision.Load():
+		return nil
+	case gone != nil && !slices.Contains(c.goneObjects.byKey[item.Key], gone):
+		return nil
+	case gone != nil:
+		s = gone.state
+	case !exists || !current.IsStateOf(given):
+		return nil
+	case s == nil || s.uid != given.Identity():
+		s = c.newState(item, s, given.Identity())
 	}
-	return c.beginState(item, call, s, nil)
-}
-
-// beginState is the part of beginRun that does not depend on whether the primary exists. gone is that if it does not.
-// Controller.mu is held.
-func (c *Controller) beginState(item workItem, call guestCall, s *keyState, gone *goneObject) (r, resumed *run, wait time.Duration) {
 	if c.created[item.Key] == s.uid {
 		s.last.seen |= created
 		delete(c.created, item.Key)
 	}
-	beginning := c.beginning(&call, s, gone != nil)
-	if resumes := s.carried != nil && s.parked != nil && !s.wokenByOthers; !resumes {
-		if wait = c.callWait(s, beginning); wait > 0 {
-			return nil, nil, wait
+	return s
+}
+
+// newState returns the state of an object that has none, in the place of that of another one of its name, nil for none.
+// Controller.mu is held.
+func (c *Controller) newState(item workItem, before *keyState, uid object.Hash) *keyState {
+	var moved *carried
+	if before != nil {
+		c.unpark(before)
+		moved = c.moveSignals(before, uid)
+		item.revision.Effects.Forget(before.uid)
+		if before.last.seen&begun != 0 { // this one was created since, and its run may be faster than the event
+			c.created[item.Key] = uid
 		}
 	}
-	parked := c.unpark(s)
-	if s.carried == nil {
-		s.carried = &carried{}
-	}
-	s.awaited = 0
-	if s.replaced {
-		if s.otherAccount { // a signal may tell what that has read
-			c.dropAllSignals(s)
-		}
-		s.startRevision()
-	}
-	if s.outageEnded {
-		s.tries, s.outageEnded = s.tries.WithoutBlameless(), false
-	}
-	if item.ResetTries {
-		s.tries = s.tries.Reset()
-	}
-	if !s.wokenByOthers {
-		resumed = parked
-	}
-	timed := slices.ContainsFunc(item.Reasons, isTimed)
-	r = &run{
-		origin:    origin{item: item.Item, state: s, own: !s.wokenByOthers && !timed, restores: c.restores},
-		guestCall: call, primary: call.given,
-	}
-	r.worked, r.hold = r.start, r.addsFinalizer
-	if gone != nil {
-		r.gone, r.cleanup = gone, gone.held
-	}
-	if resumed == nil {
-		r.callBegin(beginning)
-	}
-	s.running, s.last.inTerm, s.wokenByOthers = true, true, false
-	s.last.seen |= begun
-	return r, resumed, 0
+	s := &keyState{uid: uid, wokenByOthers: true, carried: moved}
+	c.keys[item.Key] = s
+	return s
 }
 
 // observeCreation records that the informer has shown the creation of an object. While another replica leads the
@@ -201,60 +160,4 @@ func (s *keyState) startRevision() {
 		s.memo, s.previous = nil, nil
 	}
 	s.history.startRevision(s.wasHealthy)
-}
-
-// endRun marks a key as not running, and returns what the changes mean that came
-// during the run. The run must not use what is carried over after that.
-func (c *Controller) endRun(s *keyState, loop writeLoop) (wakeUps []wakeUp) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.running, s.writeLoop = false, loop.kept()
-	for _, made := range s.deferred {
-		wakeUps = append(wakeUps, s.wakeUp(made))
-	}
-	if s.deferred = nil; s.isEmpty() {
-		s.carried = nil
-	}
-	return wakeUps
-}
-
-// releaseRetry is the time until the fields of a primary that does not exist any
-// more are released again, if that has failed.
-const releaseRetry = time.Minute
-
-// gone ends the handling of a key whose object no longer exists.
-func (c *Controller) gone(ctx context.Context, item workItem) {
-	report, failure := item.revision.Effects.ReleaseGone(ctx, &item.revision.Controller, item.Key)
-	for _, w := range report.Writes {
-		c.Metrics.Wrote(w.Verb)
-		c.Cache.Wrote(item.Key, w)
-	}
-	if failure != nil {
-		c.Logger.Warn("release the fields of an object that does not exist any more", "object", item.Key.String(), "error", failure, "again", releaseRetry)
-		c.queue.Done(item.Key, outcome.Retry(releaseRetry, false))
-		return
-	}
-	c.forget(item.Key)
-	c.queue.Done(item.Key, outcome.Next{})
-}
-
-// forget drops everything about a key whose object no longer exists.
-func (c *Controller) forget(key object.Key) {
-	c.mu.Lock()
-	s := c.keys[key]
-	delete(c.keys, key)
-	again, exists := c.Cache.Get(key)
-	if !exists { // else it is of an object that was created meanwhile
-		delete(c.created, key)
-	}
-	if s != nil {
-		c.unpark(s)
-		c.keepSignalsOf(key, s, again)
-	}
-	c.mu.Unlock()
-	c.Cache.Forget(key)
-	c.queue.Forget(key)
-	if s != nil {
-		c.revision.Load().Effects.Forget(s.uid)
-	}
 }

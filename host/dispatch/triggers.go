@@ -115,20 +115,6 @@ func (c *Controller) Restored(keys []object.Key) {
 	c.Resync(keys)
 }
 
-// OutageEnded makes keys due soon whose last run failed because of the API
-// server, which is back. Their next failure backs off as if there had been no
-// outage.
-func (c *Controller) OutageEnded() {
-	c.slowUntil.Store(0)
-	c.mu.Lock()
-	for _, s := range c.keys {
-		s.outageEnded = true
-	}
-	c.goneOutageEnded()
-	c.mu.Unlock()
-	c.queue.OutageEnded()
-}
-
 // editOf returns what a change of the primary means. Only a change of spec,
 // labels, annotations or deletion ends a backoff; one of the status does not.
 func editOf(old, updated *object.Object) cause {

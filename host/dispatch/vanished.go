@@ -80,28 +80,24 @@ func (c *Controller) loseCleanup(rev *Revision, o *object.Object, end outcome.La
 const reasonCleanupLost = "CleanupLost"
 
 // confirm reports whether the run for an object that is gone may begin: one that was held must not
-// exist any more. Otherwise the key is done, or put back.
-func (c *Controller) confirm(ctx context.Context, item workItem, g *goneObject) bool {
+// exist any more.
+func (c *Controller) confirm(ctx context.Context, item workItem, g *goneObject) (confirmed bool, why instead) {
 	if !g.held || g.confirmed {
-		return true
+		return true, instead{}
 	}
 	exists, err := c.exists(ctx, item.Key, g.state.uid)
 	switch {
 	case err != nil:
-		c.readAgain(item, g, err)
-		return false
+		return false, instead{next: c.readAgain(item, g, err)}
 	case !exists:
 		g.confirmed = true
-		return true
+		return true, instead{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g.held = false // it is not followed any more
-	if !c.adaptGone(item.Key, g, c.revision.Load()) {
-		return true
-	}
-	c.queue.PutBack(item.Item)
-	return false
+	dropped := c.adaptGone(item.Key, g, c.revision.Load())
+	return !dropped, instead{putBack: dropped}
 }
 
 // exists reports whether the API server has an object. It is not asked if there is another one of
@@ -121,12 +117,12 @@ const (
 	maxReadAgain = time.Minute
 )
 
-// readAgain makes a key due again for which it could not be read whether its object exists.
-func (c *Controller) readAgain(item workItem, g *goneObject, err error) {
+// readAgain returns when a key is due again for which it could not be read whether its object exists.
+func (c *Controller) readAgain(item workItem, g *goneObject, err error) outcome.Next {
 	g.pause = min(max(2*g.pause, minReadAgain), maxReadAgain)
 	c.Logger.Warn("cannot read whether an object exists that has its cleanup to come, trying again",
 		"object", item.Key.String(), "error", err, "again", g.pause.String())
-	c.queue.Done(item.Key, outcome.Retry(g.pause, true))
+	return outcome.Retry(g.pause, true)
 }
 
 // endCleanup reports the end of the cleanup of an object that has vanished. Controller.mu is held.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/thole-dev/thole/abi"
@@ -102,8 +103,13 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 		c.processTurn(ctx, item)
 		return
 	}
-	r := c.begin(ctx, item)
-	if r == nil {
+	r, instead := c.begin(ctx, item)
+	switch {
+	case r == nil:
+		c.handBack(item.Item, instead)
+		return
+	case r.later > 0: // it is too early to resume it
+		r.park()
 		return
 	}
 	done := c.Metrics.Started()
@@ -176,70 +182,104 @@ type postponed struct {
 	missed  []abi.Reason  // with which own changes made the key due while it was parked
 }
 
-// begin loads the object of a key and what is remembered of it. It returns nil
-// for a key that needs no run, which is then done, and for a key whose revision or
-// primary was replaced meanwhile, which is put back.
-func (c *Controller) begin(ctx context.Context, item workItem) *run {
+// instead is what becomes of a key that does not run now.
+type instead struct {
+	putBack bool // the revision or the object was replaced since the key was taken: it is taken again
+	next    outcome.Next
+}
+
+// begin returns the run of a key. It is nil if there is none now: the gates before a run are here and in beginRun, in
+// their order. That the account of the plugin may not read the object lets the run fail without a call.
+func (c *Controller) begin(ctx context.Context, item workItem) (*run, instead) {
 	c.endTurns(ctx, item.Key, item.revision)
-	if g := c.nextGone(item.Key); g != nil {
-		return c.beginGone(ctx, item, g)
+	if gone := c.nextGone(item.Key); gone != nil {
+		if c.Cache.Full() {
+			return nil, instead{next: outcome.Requeue(fullPause)}
+		}
+		if confirmed, why := c.confirm(ctx, item, gone); !confirmed {
+			return nil, why
+		}
+		return c.beginRun(ctx, item, gone.Object, gone, c.refresh(ctx, item.Key, gone.state))
 	}
 	unread := c.refresh(ctx, item.Key, c.stateOf(item.Key))
 	primary, exists := c.Cache.Get(item.Key)
-	if pause := c.awaitsDeletion(item.Key, primary, item.revision); pause > 0 {
-		c.postpone(item.Item, pause)
-		return nil
-	}
-	switch {
+	switch pause := c.awaitsDeletion(item.Key, primary, item.revision); {
+	case pause > 0:
+		return nil, instead{next: outcome.Requeue(pause)}
 	case !exists:
-		c.gone(ctx, item)
-		return nil
+		return nil, instead{next: c.gone(ctx, item)}
 	case primary.Annotations[Suspend] == "true" && !item.revision.cleansUp(primary):
 		c.dropParked(item.Key)
 		c.callSuspended(item.Key)
-		c.queue.Done(item.Key, outcome.Next{}) // removing the annotation is a change
-		return nil
+		return nil, instead{} // removing the annotation is a change
 	case primary.Deleting() && !item.revision.Controller.WhileDeleting && !item.revision.cleansUp(primary):
-		c.queue.Done(item.Key, outcome.Next{})
-		return nil
+		return nil, instead{}
 	case c.Cache.Full():
-		c.postpone(item.Item, fullPause)
-		return nil
+		return nil, instead{next: outcome.Requeue(fullPause)}
 	}
-	r, resumed, wait := c.beginRun(item, primary)
-	switch {
-	case wait > 0:
-		c.postpone(item.Item, wait)
-		return nil
-	case r == nil:
-		c.queue.PutBack(item.Item)
-		return nil
-	case resumed != nil:
-		return resumed.resume(primary, item.Reasons)
-	}
-	r.beginReads(ctx, unread)
-	return r
+	return c.beginRun(ctx, item, primary, nil, unread)
 }
 
-// beginReads prepares the reads of a run. unread is why an object cannot be read that an
+// beginRun returns a run for an object, which is gone or not. If the effects of an earlier run are postponed, and
+// nobody else has made the key due meanwhile, that run is resumed. unread is why an object cannot be read that an
 // earlier run may have changed, nil if there is none.
-func (r *run) beginReads(ctx context.Context, unread error) {
-	r.reads = r.c.Cache.Begin(r.item.Key, r.revision.Scopes.Reads)
-	if unread != nil {
-		r.cannotRead(unread)
+func (c *Controller) beginRun(ctx context.Context, item workItem, given *object.Object, gone *goneObject, unread error) (*run, instead) {
+	r, why := c.markRunning(item, given, gone)
+	switch {
+	case r == nil:
+	case r.resumed:
+		r.resume(given, item.Reasons)
+	default:
+		r.reads = c.Cache.Begin(item.Key, item.revision.Scopes.Reads)
+		if unread != nil {
+			r.cannotRead(unread)
+		}
+		r.readsPrimary(ctx)
 	}
-	r.readsPrimary(ctx)
+	return r, why
 }
 
-// fullPause is how long a key waits for informers that are so late that no more
-// writes can be remembered.
-const fullPause = 100 * time.Millisecond
-
-// target is the primary and the controller for the stage effect. Before effects are performed
-// refresh has read what a write may have changed that was answered with the code 500.
-func (r *run) target() effect.Target {
-	return effect.Target{
-		Controller: &r.revision.Controller, Object: r.primary, Gone: r.gone != nil, Cleanup: r.cleanup,
-		NoOutage: r.noOutage(),
+// markRunning is the part of beginRun with the lock: it marks the key as running.
+func (c *Controller) markRunning(item workItem, given *object.Object, gone *goneObject) (*run, instead) {
+	call := c.newCall(item.revision, item.Key, given)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stateFor(item, given, gone)
+	if s == nil {
+		return nil, instead{putBack: true}
 	}
+	beginning := c.beginning(&call, s, gone != nil)
+	if s.carried == nil || s.parked == nil || s.wokenByOthers {
+		if wait := c.callWait(s, beginning); wait > 0 {
+			return nil, instead{next: outcome.Requeue(wait)}
+		}
+	}
+	r := c.unpark(s)
+	if s.carried == nil {
+		s.carried = &carried{}
+	}
+	s.awaited = 0
+	if s.replaced {
+		if s.otherAccount { // a signal may tell what that has read
+			c.dropAllSignals(s)
+		}
+		s.startRevision()
+	}
+	s.forgetTries(item.ResetTries)
+	if r != nil && !s.wokenByOthers {
+		r.resumed = true
+	} else {
+		r = &run{
+			origin: origin{
+				item: item.Item, state: s, gone: gone, cleanup: gone != nil && gone.held, restores: c.restores,
+				own: !s.wokenByOthers && !slices.ContainsFunc(item.Reasons, isTimed),
+			},
+			guestCall: call, primary: given, worked: call.start,
+		}
+		r.hold = r.addsFinalizer
+		r.callBegin(beginning)
+	}
+	s.running, s.last.inTerm, s.wokenByOthers = true, true, false
+	s.last.seen |= begun
+	return r, instead{}
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	mathrand "math/rand/v2"
 	"slices"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"github.com/thole-dev/thole/host/queue"
 )
 
-// This file parks runs whose effects are postponed, because the API server asks for
-// it (429) or the plugin's limit of writes is reached. No worker waits for that: the
-// run keeps its result and is resumed when the time has come. If something else has
+// This file has what changes when a run is tried again, beside the decision (package outcome): effects are postponed,
+// an outage of the API server begins or ends, or a run cannot begin.
+//
+// Effects are postponed because the API server asks for it (429) or the plugin's limit of writes is reached. No worker
+// waits for that: the run is parked with its result, and is resumed when the time has come. If something else has
 // made the key due by then, the result is out of date and the guest is called again.
 // What the key's own writes made due meanwhile is due when the run has ended.
 
@@ -102,31 +105,103 @@ func (c *Controller) dropParked(key object.Key) {
 func (s *keyState) untilNotBefore() time.Duration { return max(0, time.Until(s.notBefore)) }
 
 // resume continues a parked run with the primary as it is now, which nobody else has
-// changed since. It returns nil if it is too early: the key is then done. reasons
+// changed since. If it is too early, later is how long it is parked again. reasons
 // are those of the key to run now.
-func (r *run) resume(primary *object.Object, reasons []abi.Reason) *run {
+func (r *run) resume(primary *object.Object, reasons []abi.Reason) {
 	for _, reason := range reasons {
 		if reason != abi.ReasonRetry && !slices.Contains(r.missed, reason) {
 			r.missed = append(r.missed, reason)
 		}
 	}
 	if r.later = r.state.untilNotBefore(); r.later > 0 {
-		r.park()
-		return nil
+		return
 	}
 	r.overtaken = r.overtaken || !sameContent(r.primary, primary) // as a read after a lost write may show
-	r.primary, r.resumed, r.worked = primary, true, time.Now()
-	return r
+	r.primary, r.worked = primary, time.Now()
 }
 
-// postpone makes a key that was taken due again after a pause, before anything of
-// its run has begun.
-func (c *Controller) postpone(item queue.Item, pause time.Duration) {
+// handBack hands a key back of which no run has begun.
+func (c *Controller) handBack(item queue.Item, why instead) {
+	if why.putBack {
+		c.queue.PutBack(item)
+		return
+	}
 	c.mu.Lock()
-	s := c.keys[item.Key]
-	if s != nil && s.carried != nil && item.ResetTries {
+	if s := c.keys[item.Key]; s != nil && s.carried != nil && item.ResetTries {
 		s.tries = s.tries.Reset()
 	}
 	c.mu.Unlock()
-	c.queue.Done(item.Key, outcome.Requeue(pause))
+	c.queue.Done(item.Key, why.next)
+}
+
+// fullPause is how long a key waits for informers that are so late that no more
+// writes can be remembered.
+const fullPause = 100 * time.Millisecond
+
+// forgetTries drops the tries that do not count for the next run. Controller.mu is held.
+func (s *keyState) forgetTries(reset bool) {
+	if s.outageEnded {
+		s.tries, s.outageEnded = s.tries.WithoutBlameless(), false
+	}
+	if reset {
+		s.tries = s.tries.Reset()
+	}
+}
+
+// OutageEnded makes keys due soon whose last run failed because of the API
+// server, which is back. Their next failure backs off as if there had been no
+// outage.
+func (c *Controller) OutageEnded() {
+	c.slowUntil.Store(0)
+	c.mu.Lock()
+	for _, s := range c.keys {
+		s.outageEnded = true
+	}
+	c.goneOutageEnded()
+	c.mu.Unlock()
+	c.queue.OutageEnded()
+}
+
+// noOutage reports whether a write that is answered with the code 500 is due to what was sent:
+// one of the last run was, and refresh has read from the API server what it may have changed.
+func (r *run) noOutage() bool {
+	from := r.state.internal
+	return !from.IsZero() && !time.Now().Before(from)
+}
+
+// nextInternal returns [carried.internal] for the next run. A run that has taken an outage for a refusal
+// has sent one request more than it needs, and has found out by that. For outageHolds no run does it again.
+func (r *run) nextInternal() time.Time {
+	switch now := time.Now(); {
+	case !r.internal:
+		return time.Time{}
+	case r.noOutage() && r.decision.Next.Outage:
+		return now.Add(outageHolds)
+	case r.state.internal.After(now):
+		return r.state.internal
+	default:
+		return now
+	}
+}
+
+const outageHolds = time.Minute
+
+// errNotHeld is why a run is repeated that has done nothing outside of the cluster.
+var errNotHeld = errors.New("nothing was done outside of the cluster, because the finalizer has not been added yet")
+
+// settleUnheld ends a run whose object could not be held, whatever the guest has made of that. If the
+// API server or the limit of writes has asked for time, the run is repeated after that, as if it had
+// not taken place.
+func (r *run) settleUnheld() {
+	failure := r.unheld
+	if failure == nil || failure.Later <= 0 {
+		r.settle(failure)
+		return
+	}
+	if failure.Uncertain {
+		r.state.addUncertain(failure.Ref)
+	}
+	r.incomplete = errNotHeld
+	r.decide(nil)
+	r.decision.Next = r.decision.Next.NotBefore(failure.Later)
 }
