@@ -1,7 +1,7 @@
 // Package dispatch is the worker of the host: it takes a key from the queue,
 // reads its object from the cache, calls the plugin in the sandbox, decides what
 // the result means, performs the effects, and hands the key back to the queue.
-// worker.go reads from top to bottom in this order, and perform.go and end.go after it.
+// worker.go reads from top to bottom in this order, and call.go, perform.go and end.go after it.
 //
 // dispatch drives the stages queue, cache, sandbox, outcome and effect and uses
 // their types. The small interfaces in controller.go exist so that tests can
@@ -29,20 +29,19 @@
 // # Files
 //
 //	controller.go    Controller, its configuration, what it needs of the stages
-//	worker.go        one run, from the key to the key
+//	worker.go        one run, from the key to the key, and the gates before it
 //	call.go          the call of the guest: its request and its result
-//	guestcall.go     one call of the guest, of a run or of anything else
 //	reads.go         what a guest reads during its call, and what it may read
 //	lists.go         what lists ask for, and their pages
 //	access.go        what the service account of the plugin may read, and which changes it may learn of
 //	guestlog.go      what a guest logs during its call
-//	perform.go       what the run has led to
-//	writes.go        its effects
+//	perform.go       what the run has led to, and its effects
 //	groups.go        groups of intents of which some have failed
-//	parked.go        runs whose writes are postponed
+//	requeue.go       what changes when a run is tried again: postponed effects, outages, a run that cannot begin
 //	end.go           the end of a run
-//	triggers.go      which events of the cluster make a key due
-//	watches.go       which primaries a change of a watched kind makes due
+//	due.go           what makes a key due
+//	triggers.go      which keys an event of the cluster concerns
+//	watches.go       which primaries a change of a watched kind concerns
 //	terms.go         what counts no more when the replica leads again
 //	deleting.go      runs for objects that are being deleted and held by others
 //	gone.go          runs for objects that are gone
@@ -67,4 +66,9 @@
 //	breakerlines.go  whose turn it is among what it holds
 //	comparison.go    whether a new revision fails more than the one before
 //	guestfault.go    how failures of a guest are reported
+//
+// # Where a question is answered
+//
+//	what makes a key due               due.go, host/queue/rules.go; which keys: triggers.go
+//	when is a failed run tried again   host/outcome/outcome.go, host/outcome/next.go, requeue.go
 package dispatch

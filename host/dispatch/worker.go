@@ -188,8 +188,8 @@ type instead struct {
 	next    outcome.Next
 }
 
-// begin returns the run of a key. It is nil if there is none now: the gates before a run are here and in beginRun, in
-// their order. That the account of the plugin may not read the object lets the run fail without a call.
+// begin returns the run of a key. It is nil if there is none now: the gates before a run are here, then in markRunning.
+// If the account of the plugin may not read the object, the run fails without a call (readsPrimary).
 func (c *Controller) begin(ctx context.Context, item workItem) (*run, instead) {
 	c.endTurns(ctx, item.Key, item.revision)
 	if gone := c.nextGone(item.Key); gone != nil {
