@@ -277,7 +277,7 @@ func (c *Controller) Swap(revision *Revision, keys []object.Key) {
 	before.Breaker.retire()
 	c.stopTurns(context.Background(), before)
 	c.addTurns(ended, turns)
-	c.spread(swapped, slices.Concat(keys, others))
+	c.due(swapped, slices.Concat(keys, others)...)
 }
 
 // Run reconciles until ctx is done and every run has ended. Runs in progress at

@@ -71,4 +71,7 @@
 //
 //	what makes a key due               due.go, host/queue/rules.go; which keys: triggers.go
 //	when is a failed run tried again   host/outcome/outcome.go, host/outcome/next.go, requeue.go
+//	how an edit becomes a status       host/cache/store.go, host/runner/controller.go (follow), triggers.go, due.go,
+//	                                   host/queue/queue.go, worker.go, call.go, host/outcome/outcome.go, perform.go,
+//	                                   host/effect/status.go
 package dispatch

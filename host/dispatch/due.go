@@ -17,27 +17,28 @@ import (
 type cause struct {
 	reason abi.Reason
 	sees   verbs // what the account of the plugin must be allowed for the object that has changed; none: nothing
-	crowd  int   // for more keys than that at once others go first; 0: for no number
+	crowd  int   // of more keys than that at once others go first; 0: they never do
+	spread bool  // keys become due over time, so that others may run meanwhile
 }
 
 var (
 	// Changes of objects. If runs of the key itself have made the change, the key is due after the pause of its write
-	// loop, or not at all: see [keyState.wakeUp]. While the key runs, that is not known.
+	// loop, or not at all: see [keyState.wakeUp]. A change that comes while the key runs waits for the end of the run.
 	primaryEdited    = cause{reason: abi.ReasonPrimary} // its creation, or a change of spec, labels, annotations or deletion
 	primaryRequested = cause{reason: abi.ReasonRequest} // the annotation RequestedAt has another value
 	primaryStatus    = cause{reason: abi.ReasonStatus}  // nothing else has changed
 	ownedChanged     = cause{reason: abi.ReasonOwned, sees: toWatch}
 	watchedChanged   = cause{reason: abi.ReasonRead, sees: toWatch, crowd: 256}
-	readChanged      = cause{reason: abi.ReasonRead, sees: toRead} // the cache counts its readers
+	readChanged      = cause{reason: abi.ReasonRead, sees: toRead} // the cache reports whether there is a crowd
 
 	// The work of others than the runs of the key.
-	primaryGone   = cause{reason: abi.ReasonPrimary}            // and the run for an object that is gone has ended
+	primaryGone   = cause{reason: abi.ReasonPrimary}            // and again when a run for an object that is gone has ended
 	resynced      = cause{reason: abi.ReasonResync}             // listed, in each period, or events may have been missed
 	signalled     = cause{reason: abi.ReasonSignal}             // by a capability
 	foundByTurn   = cause{reason: abi.ReasonSignal, crowd: 100} // see [Turn]
-	swapped       = cause{reason: abi.ReasonPlugin}             // to another revision; spread over time
-	rightsGranted = cause{reason: abi.ReasonPlugin}             // to the plugin; spread over time
-	turnBegun     = cause{reason: abi.ReasonTimer}              // the key is that of a turn
+	swapped       = cause{reason: abi.ReasonPlugin, spread: true}
+	rightsGranted = cause{reason: abi.ReasonPlugin, spread: true}
+	turnBegun     = cause{reason: abi.ReasonTimer} // the key is that of a turn
 )
 
 // of returns the cause of so many keys for the queue.
@@ -46,32 +47,25 @@ func (why cause) of(keys int) queue.Cause {
 }
 
 // Resync makes keys due without any change.
-func (c *Controller) Resync(keys []object.Key) {
-	for _, key := range keys {
-		c.due(key, resynced.of(1))
-	}
-}
+func (c *Controller) Resync(keys []object.Key) { c.due(resynced, keys...) }
 
 // Granted makes keys due after the plugin was given rights that it lacked.
-func (c *Controller) Granted(keys []object.Key) { c.spread(rightsGranted, keys) }
+func (c *Controller) Granted(keys []object.Key) { c.due(rightsGranted, keys...) }
 
-// spread makes keys due over time, so that others may run meanwhile.
-func (c *Controller) spread(why cause, keys []object.Key) {
+// due makes keys due for something that is not the work of their own runs.
+func (c *Controller) due(why cause, keys ...object.Key) {
+	made := why.of(len(keys))
 	for i, key := range keys {
-		made := why.of(1)
-		made.Pause = queue.Spread(i, len(keys))
-		c.due(key, made)
+		if why.spread {
+			made.Pause = queue.Spread(i, len(keys))
+		}
+		c.mu.Lock()
+		if s := c.keys[key]; s != nil {
+			s.wokenByOthers = true
+		}
+		c.mu.Unlock()
+		c.queue.Add(key, made)
 	}
-}
-
-// due makes a key due for something that is not the work of its own runs.
-func (c *Controller) due(key object.Key, why queue.Cause) {
-	c.mu.Lock()
-	if s := c.keys[key]; s != nil {
-		s.wokenByOthers = true
-	}
-	c.mu.Unlock()
-	c.queue.Add(key, why)
 }
 
 // dueAgain makes a key due for what its own runs have changed.

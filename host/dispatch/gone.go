@@ -220,7 +220,7 @@ func (r *run) endGone() {
 	r.c.dropGone(r.item.Key, r.gone)
 	r.c.mu.Unlock()
 	r.revision.Effects.Forget(r.gone.state.uid)
-	r.c.due(r.item.Key, primaryGone.of(1))
+	r.c.due(primaryGone, r.item.Key)
 }
 
 // cleansUp records that the cleanup of an object has succeeded: it is about to go, or has gone

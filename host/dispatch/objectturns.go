@@ -182,7 +182,7 @@ func (r *run) lookAtTurns() {
 	}
 	r.c.eachTurn(r.item.Key, func(kind *ObjectTurns, t *objectTurn) {
 		if t != nil || kind.Wanted(r.revision, r.primary) && r.revision.Effects.HasFinalizer(r.target()) && r.beginTurn(kind) {
-			r.c.due(kind.keyFor(r.item.Key), turnBegun.of(1))
+			r.c.due(turnBegun, kind.keyFor(r.item.Key))
 		}
 	})
 }
@@ -368,7 +368,7 @@ func (c *Controller) dueForTurn(t *objectTurn, own bool) {
 		c.dueAgain(t.object, abi.ReasonSignal, 0) // the turn has waited
 		return
 	}
-	c.due(t.object, signalled.of(1))
+	c.due(signalled, t.object)
 }
 
 // keepSignalsOfTurn keeps signals for the object of a turn, which may be gone, and reports whether there are any.

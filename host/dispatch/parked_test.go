@@ -208,7 +208,7 @@ func TestAWriteShowsThatTheAPIServerTakesSome(t *testing.T) {
 					Apply: []abi.Apply{{Object: []byte(`{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}`)}},
 				})
 			}
-			f.c.due(testKey, primaryEdited.of(1))
+			f.c.due(primaryEdited, testKey)
 			f.run(abi.ReasonPrimary)
 			wait := f.done[len(f.done)-1].After
 			if wait != time.Second {
@@ -224,7 +224,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := parked(t)
 		f.reconcile = panics
-		f.c.due(testKey, primaryEdited.of(1))
+		f.c.due(primaryEdited, testKey)
 		f.run(abi.ReasonPrimary)
 		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a panic: %+v", s)
@@ -236,7 +236,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 			event := abi.Event{Type: abi.EventNormal, Reason: "R"}
 			return returns(&abi.Result{Events: []abi.Event{event, event}})
 		}
-		f.c.due(testKey, primaryEdited.of(1))
+		f.c.due(primaryEdited, testKey)
 		f.run(abi.ReasonPrimary)
 		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a result that was refused: %+v", s)
@@ -245,7 +245,7 @@ func TestARunThatFailedIsNotPostponed(t *testing.T) {
 		f = parked(t)
 		f.c.keys[testKey].uncertain = []abi.Ref{{APIVersion: "v1", Kind: "Gadget", Name: "g"}}
 		f.refresh = func(abi.Ref) error { return errors.New("connection refused") }
-		f.c.due(testKey, primaryEdited.of(1))
+		f.c.due(primaryEdited, testKey)
 		f.run(abi.ReasonPrimary)
 		if s := f.c.keys[testKey].left(); s.tries.Attempt != 1 || s.parked != nil {
 			t.Errorf("after a read that failed: %+v", s)
@@ -377,7 +377,7 @@ func TestAStatusThatIsPostponedIsWrittenLater(t *testing.T) {
 func TestAWriteOfUnknownOutcomeIsPostponedTwiceAtMost(t *testing.T) {
 	for name, before := range map[string]func(*fixture){
 		"nothing in between": func(*fixture) {},
-		"changes by others":  func(f *fixture) { f.c.due(testKey, readChanged.of(1)) },
+		"changes by others":  func(f *fixture) { f.c.due(readChanged, testKey) },
 		"no room":            func(f *fixture) { f.c.parkedBytes = maxParkedBytes },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -203,5 +203,5 @@ func (r *run) settleUnheld() {
 	}
 	r.incomplete = errNotHeld
 	r.decide(nil)
-	r.decision.Next = r.decision.Next.NotBefore(failure.Later)
+	r.decision.Next.After = max(r.decision.Next.After, failure.Later)
 }

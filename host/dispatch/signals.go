@@ -31,7 +31,7 @@ func (c *Controller) Signal(key object.Key, given ...[]byte) bool {
 	if !c.keepSignals(key, given) {
 		return false
 	}
-	c.due(key, signalled.of(1))
+	c.due(signalled, key)
 	return true
 }
 

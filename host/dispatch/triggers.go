@@ -32,9 +32,9 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 	switch {
 	case updated == nil:
 		c.observeGone(old, false)
-		c.due(old.Key(), primaryGone.of(1))
+		c.due(primaryGone, old.Key())
 	case initial:
-		c.due(updated.Key(), resynced.of(1))
+		c.due(resynced, updated.Key())
 	default:
 		if old == nil {
 			c.observeCreation(updated)
@@ -51,7 +51,7 @@ func (c *Controller) Observe(old, updated *object.Object, initial bool) {
 func (c *Controller) ObserveLost(o *object.Object) {
 	c.callChanged(o, nil)
 	c.observeGone(o, true)
-	c.due(o.Key(), primaryGone.of(1))
+	c.due(primaryGone, o.Key())
 }
 
 // ObserveOwned handles an event of an owned kind: it makes the primaries due that

@@ -112,7 +112,7 @@ func (c *Controller) addTurns(before, turns map[string]pendingTurn) {
 		c.queue.Forget(object.Key{Name: key})
 	}
 	for _, key := range slices.Sorted(maps.Keys(turns)) {
-		c.due(object.Key{Name: key}, turnBegun.of(1))
+		c.due(turnBegun, object.Key{Name: key})
 	}
 }
 
@@ -268,12 +268,13 @@ func (t *roundTurn) outdated() bool {
 	return t.round != t.c.turnRound
 }
 
-// deliver makes the objects due that the turn has found. Each takes the lock for itself. It stops when the
+// deliver keeps the signals for the objects that the turn has found, and makes them due. It keeps no more when the
 // turns have begun anew.
 func (t *roundTurn) deliver() {
+	var keys []object.Key
 	for _, o := range t.found {
 		if t.outdated() {
-			return
+			break
 		}
 		var given [][]byte
 		if o.Signal != nil {
@@ -283,9 +284,10 @@ func (t *roundTurn) deliver() {
 			t.ignored++
 			continue
 		}
-		t.due++
-		t.c.due(o.Key, foundByTurn.of(len(t.found)))
+		keys = append(keys, o.Key)
 	}
+	t.due = len(keys)
+	t.c.due(foundByTurn, keys...)
 }
 
 // report reports the turn to the capability and the observers.

@@ -69,12 +69,6 @@ func Retry(after time.Duration, outage bool) Next {
 	return Next{Kind: Backoff, After: after, Reason: abi.ReasonRetry, Outage: outage}
 }
 
-// NotBefore returns a run that comes no sooner than after a duration.
-func (n Next) NotBefore(after time.Duration) Next {
-	n.After = max(n.After, after)
-	return n
-}
-
 // awaitChange returns no time: only a trigger starts the next run.
 func awaitChange(Input, ending) Next { return Next{} }
 
