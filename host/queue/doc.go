@@ -21,8 +21,8 @@
 //
 // # What makes a key due
 //
-// [Queue.Add] does, for a [Cause], and the end of the wait that [Queue.Done] has set. What each reason means
-// is in rules.go. [Queue.OutageEnded] shortens the backoff of keys that failed because of the API server, not
+// A key becomes due by [Queue.Add], for a [Cause], and when the time comes that [Queue.Done] has set. What each
+// reason means is in rules.go. [Queue.OutageEnded] shortens the backoff of keys that failed because of the API server, not
 // because of themselves.
 //
 // Add does not change the deadline: the run that it leads to replaces it. An Add for a key that is running follows
