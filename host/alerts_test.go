@@ -95,7 +95,7 @@ func TestEverySeriesOfAnAlertIsThere(t *testing.T) {
 	apply(t, client.Resource(crds), crd)
 	const sink = "http://127.0.0.1:1/events"
 	r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
-		c.Allow = config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}.WithAllSections()
+		c.Allow = config.Ceiling{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}.WithAllSections()
 		c.Values = sections(t, "webhooks: {listen: '127.0.0.1:0', url: 'https://127.0.0.1:1', secret: {namespace: default}}\nleaderElection: {leaderElect: true, resourceNamespace: default, shards: 1}")
 	})
 	writeText(t, filepath.Join(r.dir, "gate-a.yaml"), "apiVersion: thole.dev/v1alpha1\nallow: [{groups: [''], kinds: [ConfigMap], verbs: [get, list, watch]}]\nwebhooks: {}\n")

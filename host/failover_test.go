@@ -183,7 +183,7 @@ func TestReplicasShareThePlugins(t *testing.T) {
 	replica := func() *runningHost {
 		r := startWith(t, cluster, standard.Capabilities(), func(c *config.Config) {
 			c.Values = sections(t, "leaderElection: {"+fastElection+"}")
-			c.Allow = config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}
+			c.Allow = config.Ceiling{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}
 		})
 		for name, wasm := range plugins {
 			writeText(t, filepath.Join(r.dir, name+".yaml"), policies[name]+"\nleaderElection: {ownLease: true}\n")

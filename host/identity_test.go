@@ -61,7 +61,7 @@ func startKeyrings(t *testing.T) *keyrings {
 	everything := map[string]rights.Entries{config.EveryPlugin: rights.Everything()}
 	k.runningHost = start(t, cluster, func(c *config.Config) {
 		c.HostIdentity = false
-		c.Allow = config.Allow{Entries: everything, ServiceAccounts: map[string][]string{config.EveryPlugin: {"ns/*"}}}
+		c.Allow = config.Ceiling{Entries: everything, ServiceAccounts: map[string][]string{config.EveryPlugin: {"ns/*"}}}
 	})
 	wasm := wasmbuild.Build(t, wasmbuild.TinyGo, "host/testdata/keyring")
 	for _, plugin := range []string{"a", "b"} {

@@ -70,7 +70,7 @@ func startTenants(t *testing.T, namespaces map[string]config.Namespaces, names .
 	s := newTenants(t, names, "tenants")
 	s.runningHost = start(t, s.hostConfig(), func(c *config.Config) {
 		c.HostIdentity = false
-		c.Allow = config.Allow{
+		c.Allow = config.Ceiling{
 			Entries:         map[string]rights.Entries{config.EveryPlugin: rights.Everything()},
 			ServiceAccounts: map[string][]string{config.EveryPlugin: {"tenants/*"}},
 			Namespaces:      namespaces,

@@ -63,7 +63,7 @@ type weight struct {
 	Grams int `json:"grams,omitempty"`
 }
 
-func (*weight) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*weight) Problems(*field.Path, string, config.Ceiling) []error { return nil }
 
 func (*weight) Secrets() []rights.SecretRef { return nil }
 

@@ -73,7 +73,7 @@ type Config struct {
 	// Limits bound every plugin.
 	Limits Limits `json:"limits,omitzero"`
 	// Allow is what policy files may allow beyond the default.
-	Allow Allow `json:"allow,omitzero"`
+	Allow Ceiling `json:"allow,omitzero"`
 	// Policies are those of plugins, by name, that have none in the directory: where the directory
 	// comes from an image, for example. Each is what the file would have. Of a plugin that is here no
 	// file is taken. They are bounded by the rest of the configuration, as a file is.
@@ -84,35 +84,6 @@ type Config struct {
 	Sections []Section              `json:"-"`
 	Values   map[string]HostSection `json:"-"`
 }
-
-// Allow is the ceiling of the policy files. Whoever may write to the plugin
-// directory can write a policy there, and must not gain rights by it.
-type Allow struct {
-	// Entries bound what the allow of a policy may have, by the name of the plugin.
-	// [EveryPlugin] stands for all plugins that are not named; without it the policies
-	// of these can allow nothing.
-	Entries map[string]rights.Entries `json:"entries,omitempty"`
-	// Pooled names the plugins that may keep state across namespaces, if the plugin's
-	// policy has the isolation "pooled". [EveryPlugin] stands for all plugins.
-	Pooled []string `json:"pooled,omitempty"`
-	// Namespaces are those in which a plugin may read and write objects, by the name
-	// of the plugin; it follows no objects in others. [EveryPlugin] stands for all
-	// plugins that are not named; without it these have all namespaces. Cluster-scoped
-	// objects are not affected.
-	Namespaces map[string]Namespaces `json:"namespaces,omitempty"`
-	// ServiceAccounts are those that the policy of a plugin may name, as NAMESPACE/NAME or
-	// NAMESPACE/*, by the name of the plugin. [EveryPlugin] stands for all plugins that are
-	// not named; without it the policies of these can name none.
-	ServiceAccounts map[string][]string `json:"serviceAccounts,omitempty"`
-
-	// Sections are the fields of capabilities, by their names and those of plugins: see [Allow.SectionOf].
-	Sections map[string]map[string]AllowSection `json:"-"`
-
-	allSections bool // see WithAllSections
-}
-
-// EveryPlugin stands for all plugins in a list of names.
-const EveryPlugin = "*"
 
 const (
 	defaultProbation = 10 * time.Minute

@@ -1,11 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/thole-dev/thole/host/sandbox"
 )
 
@@ -19,23 +14,6 @@ const (
 	// IsolationPooled lets runs find the state of all runs.
 	IsolationPooled Isolation = "pooled"
 )
-
-// checkIsolation returns an error if a plugin may not have an isolation.
-func (c Config) checkIsolation(plugin string, i Isolation) error {
-	at := field.NewPath("isolation")
-	allowed := func(name string) bool { return name == plugin || name == EveryPlugin }
-	switch i {
-	case "", IsolationNamespace:
-		return nil
-	case IsolationPooled:
-		if slices.ContainsFunc(c.Allow.Pooled, allowed) {
-			return nil
-		}
-		return field.Forbidden(at, fmt.Sprintf(
-			"the host's configuration does not allow %q: add %q to allow.pooled in the file of --config", i, plugin))
-	}
-	return field.NotSupported(at, i, []Isolation{IsolationNamespace, IsolationPooled})
-}
 
 // Sandbox returns the limits of the policy that the sandbox enforces.
 func (p Policy) Sandbox() sandbox.Limits {

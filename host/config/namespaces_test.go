@@ -23,7 +23,7 @@ func TestNamespacesAreThoseOfThePolicyAndTheConfiguration(t *testing.T) {
 		"a policy without them is another": {map[string]Namespaces{"p": {"a"}}, "dryRun: true", Namespaces{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Config{Allow: Allow{Namespaces: c.allow}}.WithDefaults().ReadPolicy("p", versioned(c.policy))
+			p, err := Config{Allow: Ceiling{Namespaces: c.allow}}.WithDefaults().ReadPolicy("p", versioned(c.policy))
 			if err != nil || !slices.Equal(p.Namespaces, c.want) || (p.Namespaces == nil) != (c.want == nil) {
 				t.Errorf("namespaces %v, %v, want %v", p.Namespaces, err, c.want)
 			}
@@ -46,7 +46,7 @@ func TestNamespacesThatBoundNothingAreRefused(t *testing.T) {
 		"namespace: b":          `unknown field "namespace", did you mean "namespaces"? namespace belongs in the file of --config`,
 	} {
 		t.Run(text, func(t *testing.T) {
-			c := Config{Namespace: "b", Allow: Allow{Namespaces: map[string]Namespaces{"p": {"b", "a"}}}}.WithDefaults()
+			c := Config{Namespace: "b", Allow: Ceiling{Namespaces: map[string]Namespaces{"p": {"b", "a"}}}}.WithDefaults()
 			_, err := c.ReadPolicy("p", versioned(text))
 			wantProblems(t, err, "p.yaml: "+want)
 		})
@@ -70,7 +70,7 @@ func TestNamespacesThatBoundNothingAreRefused(t *testing.T) {
 		})
 	}
 	c, err := Read(write(t, `allow: {namespaces: {"*": [a], p: [b]}}`))
-	if err != nil || !slices.Equal(c.Allow.namespaces("p"), Namespaces{"b"}) || !slices.Equal(c.Allow.namespaces("q"), Namespaces{"a"}) {
+	if err != nil || !slices.Equal(boundOf(c.Allow.Namespaces, "p"), Namespaces{"b"}) || !slices.Equal(boundOf(c.Allow.Namespaces, "q"), Namespaces{"a"}) {
 		t.Errorf("got %+v, %v", c.Allow, err)
 	}
 }

@@ -145,12 +145,12 @@ func NotAllowed(at *field.Path, plugin, name string, more AllowSection) error {
 }
 
 // beyond returns the needs that the configuration does not let the policy of a plugin have.
-func (n Needs) beyond(a Allow, plugin string) (more Needs) {
-	if !a.Covers(plugin, n.Entries) {
+func (n Needs) beyond(c Ceiling, plugin string) (more Needs) {
+	if !c.covers(plugin, n.Entries) {
 		more.Entries = n.Entries
 	}
 	for name, s := range n.Sections {
-		if s.Allow != nil && s.Value.Problems(field.NewPath(name), plugin, a) != nil {
+		if s.Allow != nil && s.Value.Problems(field.NewPath(name), plugin, c) != nil {
 			if more.Sections == nil {
 				more.Sections = map[string]MissingSection{}
 			}
@@ -162,9 +162,9 @@ func (n Needs) beyond(a Allow, plugin string) (more Needs) {
 
 // Denial states what the policy of a plugin has to allow, and the configuration if it does not
 // allow that yet.
-func (a Allow) Denial(plugin string, n Needs) string {
+func (c Ceiling) Denial(plugin string, n Needs) string {
 	reason := "the policy does not allow what the manifest asks for; write to " + plugin + ".yaml, beside the module, and leave its other fields as they are: " + n.PolicyText()
-	if more := n.beyond(a, plugin); more.Any() {
+	if more := n.beyond(c, plugin); more.Any() {
 		reason += "; and to the file of --config: " + more.configText(plugin)
 	}
 	return sanitize.Truncate(reason, 2*maxPolicyText)

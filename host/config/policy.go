@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -58,6 +59,29 @@ type Policy struct {
 func (p Policy) Equal(other Policy) bool {
 	other.LogLevel = p.LogLevel
 	return reflect.DeepEqual(p, other)
+}
+
+// Account returns the service account that the plugin acts as, the zero value if it acts as
+// the host.
+func (p Policy) Account() rights.Account {
+	account, _ := rights.ParseAccount(p.ServiceAccount) // the policy was checked
+	return account
+}
+
+// Pins reports whether the policy lets a module with that digest run, which is in hex.
+func (p Policy) Pins(digest string) bool {
+	return p.Digest == "" || p.Digest == digestPrefix+digest
+}
+
+const digestPrefix = "sha256:"
+
+var pinned = regexp.MustCompile("^" + digestPrefix + "[0-9a-f]{64}$")
+
+func checkDigest(digest string) error {
+	if digest == "" || pinned.MatchString(digest) {
+		return nil
+	}
+	return field.Invalid(field.NewPath("digest"), digest, "must be the SHA-256 of the module as sha256:<64 lower case hexadecimal digits>, as `sha256sum` prints it")
 }
 
 func (p *Policy) checkLogLevel() error {
@@ -115,25 +139,4 @@ func (c Config) ReadPolicy(plugin string, text []byte) (Policy, error) {
 	}
 	p.DryRun = p.DryRun || c.DryRun
 	return p, nil
-}
-
-// checkCeiling reports every field of a policy that allows more than the
-// configuration, and narrows its namespaces.
-func (c Config) checkCeiling(plugin string, p *Policy) error {
-	var problems []error
-	ceilings := slices.Concat(c.Limits.numbers(), sectionNumbers(c.ceilingsOf(p)))
-	for i, n := range p.numbers() {
-		switch err := n.Validate(); {
-		case err != nil:
-			problems = append(problems, err)
-		case n.value > ceilings[i].value:
-			problems = append(problems, n.invalid(
-				"must be at most %v, the host's limit: lower it, or raise %s in the file of --config",
-				n.convert(ceilings[i].value), n.path))
-		}
-	}
-	problems = append(problems, c.Allow.entryCeilingProblems(plugin, p)...)
-	problems = append(problems, c.Allow.sectionProblems(plugin, p)...)
-	problems = append(problems, c.checkIsolation(plugin, p.Isolation), c.checkServiceAccount(plugin, p.ServiceAccount), checkDigest(p.Digest), c.narrow(plugin, p), p.checkLogLevel())
-	return joined(problems)
 }

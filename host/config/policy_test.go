@@ -77,7 +77,7 @@ func TestPoolingNeedsThePolicyAndTheConfiguration(t *testing.T) {
 		"neither":                      {nil, "isolation: namespace", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Config{Allow: Allow{Pooled: c.allowed}}.WithDefaults().ReadPolicy("p", versioned(c.text))
+			p, err := Config{Allow: Ceiling{Pooled: c.allowed}}.WithDefaults().ReadPolicy("p", versioned(c.text))
 			if err != nil || p.Sandbox().PoolNamespaces != c.pooled {
 				t.Errorf("pooled %v, error %v", p.Sandbox().PoolNamespaces, err)
 			}
@@ -107,7 +107,7 @@ func TestDryRunOfThePolicyOrTheConfiguration(t *testing.T) {
 }
 
 func TestEmptyPolicyIsTheNarrowest(t *testing.T) {
-	c := Config{Allow: Allow{Entries: map[string]rights.Entries{EveryPlugin: rights.Everything()}}}.WithDefaults()
+	c := Config{Allow: Ceiling{Entries: map[string]rights.Entries{EveryPlugin: rights.Everything()}}}.WithDefaults()
 	for _, text := range []string{"", "# nothing\n", "{}"} {
 		p, err := c.ReadPolicy("p", []byte(text))
 		if want := (Policy{Limits: c.Limits}); err != nil || !p.Equal(want) {
@@ -161,7 +161,7 @@ func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 	f.Add("apiVersion: thole.dev/v1alpha1\nserviceAccount: a/b\ndigest: sha256:0")
 	f.Add("apiVersion: thole.dev/v1alpha1\nmail: {to: [{host: x}, {host: y}], size: 1}")
 	ceiling := rights.Entries{{Groups: []string{""}, Kinds: []string{"Pod"}, Verbs: []string{"get", "list"}, Namespaces: []string{"a", "b"}}}
-	c := Config{Allow: Allow{
+	c := Config{Allow: Ceiling{
 		Entries: map[string]rights.Entries{"p": ceiling}, Namespaces: map[string]Namespaces{"p": {"a", "b"}}, ServiceAccounts: map[string][]string{"p": {"a/b"}},
 		Sections: map[string]map[string]AllowSection{"mail": {"p": letters{{"x"}}}},
 	}, DryRun: true, Sections: withMail().Sections}.WithDefaults()

@@ -14,7 +14,7 @@ import (
 )
 
 // A capability has a field of its own in the policy of a plugin, in the file of --config, and in allow there. They are
-// decoded and checked as strictly as the fields of [Policy], [Config] and [Allow].
+// decoded and checked as strictly as the fields of [Policy], [Config] and [Ceiling].
 
 // Section declares the fields of a capability, and what policies have to allow for it.
 type Section struct {
@@ -31,7 +31,7 @@ type Section struct {
 	// Config returns the value of the field in the file of --config with its defaults, which are kept where
 	// the file has nothing: a pointer as well, see [Bounding]. It is nil if there is no field.
 	Config func() HostSection
-	// Allow is a value of the type that the field in allow has for each plugin, see [Allow.SectionOf], or [Named]. It is
+	// Allow is a value of the type that the field in allow has for each plugin, see [Ceiling.SectionOf], or [Named]. It is
 	// nil if there is no field.
 	Allow AllowSection
 }
@@ -130,7 +130,7 @@ func (c *Config) Listening() map[string]Listening {
 type PolicySection interface {
 	// Problems returns what is wrong with the value, and what of it the configuration does not allow the
 	// plugin. at is the path of the field.
-	Problems(at *field.Path, plugin string, ceiling Allow) []error
+	Problems(at *field.Path, plugin string, ceiling Ceiling) []error
 	// Secrets returns the Secrets that the host reads because of the section, once it was checked.
 	Secrets() []rights.SecretRef
 }
@@ -139,22 +139,6 @@ type PolicySection interface {
 type WaitingSection interface {
 	// Waiting returns how many there may be at once.
 	Waiting() int
-}
-
-// SectionOf returns what allow has in the field of a capability for a plugin, which bounds the field in its policy; nil
-// if there is nothing. Everything is allowed if all is true.
-func (a Allow) SectionOf(name, plugin string) (allowed AllowSection, all bool) {
-	all = a.allSections && a.Sections[name] == nil
-	if own, ok := a.Sections[name][plugin]; ok {
-		return own, all
-	}
-	return a.Sections[name][EveryPlugin], all
-}
-
-// WithAllSections returns the ceiling without bounds for the fields of capabilities that it does not have.
-func (a Allow) WithAllSections() Allow {
-	a.allSections = true
-	return a
 }
 
 // Bounded is implemented by a [PolicySection] with numbers. Their defaults are the most that a policy may have, unless

@@ -47,7 +47,7 @@ func (all letters) Problems(at *field.Path) (problems []error) {
 	return problems
 }
 
-func (m *mail) Problems(at *field.Path, plugin string, ceiling Allow) (problems []error) {
+func (m *mail) Problems(at *field.Path, plugin string, ceiling Ceiling) (problems []error) {
 	if m.From == "nobody" {
 		return []error{field.Invalid(at.Child("from"), m.From, "must be somebody")}
 	}
@@ -307,12 +307,12 @@ func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
 	if with := (Policy{}).With(needs); with.Sections["mail"] == nil {
 		t.Errorf("%+v", with)
 	}
-	denial := Allow{}.Denial("p", needs)
+	denial := Ceiling{}.Denial("p", needs)
 	if !strings.Contains(denial, "write to p.yaml, beside the module, and leave its other fields as they are: "+needs.PolicyText()) ||
 		!strings.HasSuffix(denial, "; and to the file of --config: {allow: {entries: {p: "+entries+"}, mail: {p: "+letters+"}}}") {
 		t.Error(denial)
 	}
-	everything := Allow{Entries: map[string]rights.Entries{"p": rights.Everything()}}
+	everything := Ceiling{Entries: map[string]rights.Entries{"p": rights.Everything()}}
 	denial = everything.Denial("p", needs)
 	if !strings.HasSuffix(denial, "; and to the file of --config: {allow: {mail: {p: "+letters+"}}}") {
 		t.Error(denial)
@@ -332,8 +332,8 @@ type weight struct {
 	Tons  int `json:"tons,omitempty"`
 }
 
-func (*weight) Problems(*field.Path, string, Allow) []error { return nil }
-func (*weight) Secrets() []rights.SecretRef                 { return nil }
+func (*weight) Problems(*field.Path, string, Ceiling) []error { return nil }
+func (*weight) Secrets() []rights.SecretRef                   { return nil }
 
 func (w *weight) Numbers(at *field.Path) []Number {
 	return []Number{NumberOf(at.Child("grams"), &w.Grams, 1, 100), NumberOf(at.Child("tons"), &w.Tons, 1, 100)}
@@ -502,7 +502,7 @@ func TestBoundsAreKeptWithOtherSections(t *testing.T) {
 // stamp is the section of a capability that allow has a list of plugins for.
 type stamp struct{}
 
-func (*stamp) Problems(at *field.Path, plugin string, ceiling Allow) []error {
+func (*stamp) Problems(at *field.Path, plugin string, ceiling Ceiling) []error {
 	if allowed, all := ceiling.SectionOf("stamp", plugin); allowed == nil && !all {
 		return []error{NotAllowed(at, plugin, "stamp", Named{})}
 	}
@@ -556,7 +556,7 @@ func TestAFieldOfAllowMayBeAListOfPlugins(t *testing.T) {
 
 // What the configuration bounds stays bounded where everything else is allowed.
 func TestAllSectionsButThoseThatAllowHasAreAllowed(t *testing.T) {
-	a := Allow{Sections: map[string]map[string]AllowSection{"mail": {"p": letters{{"a"}}}}}.WithAllSections()
+	a := Ceiling{Sections: map[string]map[string]AllowSection{"mail": {"p": letters{{"a"}}}}}.WithAllSections()
 	for name, want := range map[string]bool{"mail": false, "post": true} {
 		if _, all := a.SectionOf(name, "p"); all != want {
 			t.Errorf("%s: %t", name, all)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -119,16 +118,16 @@ func (c *Config) unmarshal(asJSON []byte, known schema, written map[string]any) 
 }
 
 // add adds what allow has in the field of a capability: a map by plugin, or a list of plugins.
-func (a *Allow) add(name string, value reflect.Value) {
-	if a.Sections == nil {
-		a.Sections = map[string]map[string]AllowSection{}
+func (c *Ceiling) add(name string, value reflect.Value) {
+	if c.Sections == nil {
+		c.Sections = map[string]map[string]AllowSection{}
 	}
-	a.Sections[name] = map[string]AllowSection{}
+	c.Sections[name] = map[string]AllowSection{}
 	for key, element := range value.Seq2() {
 		if value.Kind() == reflect.Slice {
-			a.Sections[name][element.String()] = Named{}
+			c.Sections[name][element.String()] = Named{}
 		} else {
-			a.Sections[name][key.String()] = element.Interface().(AllowSection)
+			c.Sections[name][key.String()] = element.Interface().(AllowSection)
 		}
 	}
 }
@@ -199,30 +198,6 @@ func unmarshalSection(path string, value, into any, known schema, written any) (
 	return append(problems, unmarshal(asJSON, around.Addr().Interface(), known, whole)...)
 }
 
-// problemsOfSections returns what is wrong with the fields of capabilities in allow.
-func (a Allow) problemsOfSections() (problems []error) {
-	for _, name := range slices.Sorted(maps.Keys(a.Sections)) {
-		at := field.NewPath("allow", name)
-		for _, plugin := range slices.Sorted(maps.Keys(a.Sections[name])) {
-			s := a.Sections[name][plugin]
-			problems = append(problems, pluginProblems(at, plugin)...)
-			if s != (Named{}) && reflect.ValueOf(s).Len() == 0 {
-				problems = append(problems, field.Required(at.Key(plugin), "write an entry, or remove the line"))
-			}
-			problems = append(problems, s.Problems(at.Key(plugin))...)
-		}
-	}
-	return problems
-}
-
-// sectionProblems returns what is wrong with the sections of a policy.
-func (a Allow) sectionProblems(plugin string, p *Policy) (problems []error) {
-	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
-		problems = append(problems, p.Sections[name].Problems(field.NewPath(name), plugin, a)...)
-	}
-	return problems
-}
-
 // Secrets returns the Secrets that the host reads because of the policy, each once.
 func (p Policy) Secrets() (all []rights.SecretRef) {
 	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
@@ -248,10 +223,10 @@ func (c Config) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON implements [json.Marshaler]: each section is a field.
-func (a Allow) MarshalJSON() ([]byte, error) {
-	type fieldsAlone Allow
+func (c Ceiling) MarshalJSON() ([]byte, error) {
+	type fieldsAlone Ceiling
 	sections := map[string]any{}
-	for name, byPlugin := range a.Sections {
+	for name, byPlugin := range c.Sections {
 		switch plugins := slices.Sorted(maps.Keys(byPlugin)); {
 		case len(plugins) == 0:
 		case byPlugin[plugins[0]] == (Named{}):
@@ -260,7 +235,7 @@ func (a Allow) MarshalJSON() ([]byte, error) {
 			sections[name] = byPlugin
 		}
 	}
-	return marshalSections(fieldsAlone(a), sections)
+	return marshalSections(fieldsAlone(c), sections)
 }
 
 func marshalSections[S any](fieldsAlone any, sections map[string]S) ([]byte, error) {

@@ -16,7 +16,7 @@ func (c Config) Unbounded(plugin string, policy []byte) Config {
 		n.set(n.maximum)
 	}
 	c.Sections = withBounds(c.Sections, bounds)
-	c.Allow = Allow{
+	c.Allow = Ceiling{
 		Entries: map[string]rights.Entries{plugin: rights.Everything()}, Pooled: []string{plugin},
 		ServiceAccounts: map[string][]string{plugin: {p.ServiceAccount}},
 	}.WithAllSections()
@@ -39,5 +39,5 @@ func (c Config) ReadUnbounded(plugin string, text []byte) (Policy, error) {
 // MayActAs returns an error if the configuration does not let the policy of a plugin name a
 // service account.
 func (c Config) MayActAs(plugin string, account rights.Account) error {
-	return c.checkServiceAccount(plugin, account.String())
+	return c.Allow.checkServiceAccount(plugin, account.String())
 }

@@ -41,7 +41,7 @@ limits: {memoryMiB: 2048, timeout: 1h}
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	bounded := Config{Allow: Allow{ServiceAccounts: map[string][]string{"p": {"team/robot"}}}}
+	bounded := Config{Allow: Ceiling{ServiceAccounts: map[string][]string{"p": {"team/robot"}}}}
 	if err := bounded.MayActAs("p", rights.Account{Namespace: "team", Name: "robot"}); err != nil {
 		t.Error(err)
 	}

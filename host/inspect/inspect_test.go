@@ -310,7 +310,7 @@ func TestThePolicyBesideTheFileIsRead(t *testing.T) {
 	if r := read(path, "allow: "+needed.Entries.String()); r.Policy != nil {
 		t.Errorf("needed beside %s is %+v", needed.Entries, r.Policy)
 	}
-	c.Allow = config.Allow{}
+	c.Allow = config.Ceiling{}
 	r, err := File(t.Context(), path, Options{ReadPolicy: c.ReadPolicy})
 	if err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ type parcels struct {
 	To []string `json:"to,omitempty"` // Secrets
 }
 
-func (*parcels) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*parcels) Problems(*field.Path, string, config.Ceiling) []error { return nil }
 
 func (p *parcels) Secrets() (all []rights.SecretRef) {
 	for _, name := range p.To {
@@ -149,7 +149,7 @@ func TestRolesAreOfThePolicyOrThereAreNone(t *testing.T) {
 		"a refused plugin":           {func(r *Report, _ *RBACOptions) { r.Load = Load{Error: "it is broken"} }, "it is broken"},
 		"a policy that is too small": {func(_ *Report, o *RBACOptions) { o.Policy.Allow = o.Policy.Allow[1:] }, "write to p.yaml, beside the module, and leave its other fields as they are: {apiVersion: thole.dev/v1alpha1, allow: ["},
 		"a ceiling that is, too": {func(_ *Report, o *RBACOptions) {
-			o.Policy.Allow, o.Host.Allow = o.Policy.Allow[1:], config.Allow{}
+			o.Policy.Allow, o.Host.Allow = o.Policy.Allow[1:], config.Ceiling{}
 		}, "; and to the file of --config: {allow: {entries: {p: ["},
 		"another module": {func(_ *Report, o *RBACOptions) { o.Policy.Digest = "sha256:0" }, "pins another module"},
 		"no namespace that it may follow": {func(r *Report, o *RBACOptions) {

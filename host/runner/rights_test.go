@@ -118,7 +118,7 @@ func TestAPluginWaitsForAPolicyThatAllowsWhatItNeeds(t *testing.T) {
 				t.Errorf("was read: %q", paths)
 			}
 			// What it says is what is missing.
-			needed, err := config.Config{Allow: config.Allow{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}}.WithDefaults().
+			needed, err := config.Config{Allow: config.Ceiling{Entries: map[string]rights.Entries{config.EveryPlugin: rights.Everything()}}}.WithDefaults().
 				ReadPolicy("p", []byte("{apiVersion: thole.dev/v1alpha1, allow: "+c.want+"}"))
 			if err == nil {
 				err = startAs(t, r, needed.Allow, c.controller)
@@ -133,7 +133,7 @@ func TestAPluginWaitsForAPolicyThatAllowsWhatItNeeds(t *testing.T) {
 func TestTheReasonNamesTheConfigurationOnlyIfThatIsTooNarrow(t *testing.T) {
 	url, _ := startCore(t)
 	r := newRunner(t, url, "")
-	r.Ceiling = config.Allow{Entries: map[string]rights.Entries{"p": rights.Everything()}}
+	r.Ceiling = config.Ceiling{Entries: map[string]rights.Entries{"p": rights.Everything()}}
 	err := startAs(t, r, nil, abi.Controller{For: widgets.All(), Reads: abi.AllOf(secrets)})
 	if err == nil || strings.Contains(err.Error(), "--config") {
 		t.Error(err)
@@ -192,8 +192,8 @@ type letters struct {
 	To []string `json:"to,omitempty"`
 }
 
-func (*letters) Problems(*field.Path, string, config.Allow) []error { return nil }
-func (*letters) Secrets() []rights.SecretRef                        { return nil }
+func (*letters) Problems(*field.Path, string, config.Ceiling) []error { return nil }
+func (*letters) Secrets() []rights.SecretRef                          { return nil }
 
 func TestACapabilityNeedsThePolicy(t *testing.T) {
 	url, _ := startCore(t)

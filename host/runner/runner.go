@@ -43,9 +43,9 @@ type Config struct {
 	Resync       time.Duration // how often every object is reconciled without a reason
 	HostIdentity bool          // plugins may act with the rights of the host
 	Access       *access.Reviewer
-	Leaders      Leaders       // nil: there is one replica
-	ReviewEvery  time.Duration // how often the rights of a plugin are looked at; default 1 min
-	Ceiling      config.Allow  // of the policies
+	Leaders      Leaders        // nil: there is one replica
+	ReviewEvery  time.Duration  // how often the rights of a plugin are looked at; default 1 min
+	Ceiling      config.Ceiling // of the policies
 	// Capabilities are those of the host, in the order in which they are called.
 	Capabilities []Capability
 	// Sections are those of the capabilities in policies.

@@ -44,7 +44,7 @@ func rowsWithSections(t *testing.T, typeName string, has func(config.Section) bo
 
 // allowTable has the fields of allow, and after them those of the capabilities.
 func allowTable(t *testing.T) string {
-	rows := fieldRows(t, "host/config", "Allow", "allow.")
+	rows := fieldRows(t, "host/config", "Ceiling", "allow.")
 	for _, s := range standard.Capabilities().Sections() {
 		switch s.Allow {
 		case nil:
@@ -162,7 +162,9 @@ func plainType(e ast.Expr) string {
 			return "list of text"
 		case "SecretRef":
 			return "namespace and name"
-		case "Limits", "Allow", "Metrics":
+		case "Ceiling":
+			return "[allow](#allow)"
+		case "Limits", "Metrics":
 			return fmt.Sprintf("[%s](#%s)", strings.ToLower(e.Name[:1])+e.Name[1:], strings.ToLower(e.Name))
 		case "int", "int64", "float32", "float64":
 			return "number"
@@ -189,7 +191,7 @@ func defaultOf(t *testing.T, path, typeName string) string {
 				}
 			}
 		}
-	} else if slices.Contains([]string{"Policy", "Allow", "Entry", "Settings", "Sink"}, typeName) {
+	} else if slices.Contains([]string{"Policy", "Ceiling", "Entry", "Settings", "Sink"}, typeName) {
 		return ""
 	}
 	for name := range strings.SplitSeq(path, ".") {

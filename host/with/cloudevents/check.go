@@ -20,7 +20,7 @@ const (
 var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 // Problems implements [config.PolicySection].
-func (s Settings) Problems(at *field.Path, plugin string, ceiling config.Allow) []error {
+func (s Settings) Problems(at *field.Path, plugin string, ceiling config.Ceiling) []error {
 	if problems := s.problems(at); problems != nil {
 		return problems
 	}

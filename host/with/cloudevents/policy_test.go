@@ -36,7 +36,7 @@ func wantProblems(t *testing.T, err error, want string) {
 const fullSink = "{name: s, url: 'https://10.0.0.1:8443/in', mode: batch, secretRef: {namespace: a, name: b}, header: X-Key, addresses: [private], proxy: 'http://p:1'}"
 
 func TestCloudEventsOfAPolicyAreRead(t *testing.T) {
-	p, err := config.Config{Allow: config.Allow{}.WithAllSections(), Sections: sections()}.WithDefaults().ReadPolicy("p", versioned("cloudEvents: {typePrefix: com.example, sinks: ["+fullSink+", {url: 'https://b.example.com'}]}"))
+	p, err := config.Config{Allow: config.Ceiling{}.WithAllSections(), Sections: sections()}.WithDefaults().ReadPolicy("p", versioned("cloudEvents: {typePrefix: com.example, sinks: ["+fullSink+", {url: 'https://b.example.com'}]}"))
 	want := &Settings{TypePrefix: "com.example", Sinks: Sinks{{
 		Name: "s", URL: "https://10.0.0.1:8443/in", Mode: ModeBatch, SecretRef: &egress.SecretRef{Namespace: "a", Name: "b"}, Header: "X-Key",
 		Addresses: []string{"private"}, Proxy: "http://p:1",
@@ -50,7 +50,7 @@ func TestCloudEventsOfAPolicyAreRead(t *testing.T) {
 }
 
 func TestCloudEventsThatAreNotValidAreRefused(t *testing.T) {
-	c := config.Config{Allow: config.Allow{}.WithAllSections(), Sections: sections()}.WithDefaults()
+	c := config.Config{Allow: config.Ceiling{}.WithAllSections(), Sections: sections()}.WithDefaults()
 	const ref = "secretRef: {namespace: a, name: b}"
 	for text, want := range map[string]string{
 		"cloudEvents: x":                                                            `cloudEvents: Invalid value: "x": must be a mapping of fields`,

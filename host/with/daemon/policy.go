@@ -59,7 +59,7 @@ func (p *Policy) Numbers(at *field.Path) []config.Number {
 }
 
 // Problems implements [config.PolicySection]: the numbers are all that there is.
-func (*Policy) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*Policy) Problems(*field.Path, string, config.Ceiling) []error { return nil }
 
 // Secrets implements [config.PolicySection].
 func (*Policy) Secrets() []rights.SecretRef { return nil }

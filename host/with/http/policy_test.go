@@ -39,7 +39,7 @@ func wantProblems(t *testing.T, err error, want ...string) {
 
 // unbounded is a host whose configuration allows every host.
 func unbounded() config.Config {
-	return config.Config{Allow: config.Allow{}.WithAllSections(), Sections: sections()}.WithDefaults()
+	return config.Config{Allow: config.Ceiling{}.WithAllSections(), Sections: sections()}.WithDefaults()
 }
 
 // settings returns the http of a policy.
@@ -212,7 +212,7 @@ func TestHostsThatThePolicyLacksAreNamed(t *testing.T) {
 func FuzzPolicyStaysBelowTheConfiguration(f *testing.F) {
 	f.Add("{hosts: [{host: a.b, methods: [GET], addresses: [10.0.0.0/24]}], requests: 3}")
 	f.Add("{hosts: [{host: '*'}]}")
-	c := config.Config{Sections: sections(), Allow: config.Allow{Sections: map[string]map[string]config.AllowSection{
+	c := config.Config{Sections: sections(), Allow: config.Ceiling{Sections: map[string]map[string]config.AllowSection{
 		contract.Name: {"p": egress.Entries{{Host: "*.b", Addresses: []string{"10.0.0.0/8"}}}},
 	}}}.WithDefaults()
 	f.Fuzz(func(t *testing.T, text string) {

@@ -61,7 +61,7 @@ func (s *Settings) Numbers(at *field.Path) []config.Number {
 }
 
 // Problems implements [config.PolicySection].
-func (s *Settings) Problems(at *field.Path, plugin string, ceiling config.Allow) []error {
+func (s *Settings) Problems(at *field.Path, plugin string, ceiling config.Ceiling) []error {
 	at = at.Child("hosts")
 	if problems := s.Hosts.Problems(at); problems != nil {
 		return problems
@@ -71,7 +71,7 @@ func (s *Settings) Problems(at *field.Path, plugin string, ceiling config.Allow)
 
 // HostProblems returns an error for every entry that is more than allow lets the plugin reach, by its own requests or
 // by those that the host sends because of its policy. The entries have been checked, and at is the path of their list.
-func HostProblems(at *field.Path, plugin string, ceiling config.Allow, entries egress.Entries) (problems []error) {
+func HostProblems(at *field.Path, plugin string, ceiling config.Ceiling, entries egress.Entries) (problems []error) {
 	section, all := ceiling.SectionOf(contract.Name, plugin)
 	allowed, _ := section.(egress.Entries)
 	for i, e := range entries {

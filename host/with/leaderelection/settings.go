@@ -107,7 +107,7 @@ type Settings struct {
 }
 
 // Problems implements [config.PolicySection].
-func (*Settings) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*Settings) Problems(*field.Path, string, config.Ceiling) []error { return nil }
 
 // Secrets implements [config.PolicySection].
 func (*Settings) Secrets() []rights.SecretRef { return nil }

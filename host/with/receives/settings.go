@@ -64,7 +64,7 @@ func (s *HostSettings) Problems(at *field.Path) (problems []error) {
 }
 
 // Problems implements [config.PolicySection]: the numbers are all that there is.
-func (*Settings) Problems(*field.Path, string, config.Allow) []error { return nil }
+func (*Settings) Problems(*field.Path, string, config.Ceiling) []error { return nil }
 
 // Secrets implements [config.PolicySection].
 func (*Settings) Secrets() []rights.SecretRef { return nil }

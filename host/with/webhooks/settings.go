@@ -222,7 +222,7 @@ func missing(_ config.PolicySection, written bool, m *abi.Manifest) config.Missi
 }
 
 // Problems implements [config.PolicySection].
-func (s *Settings) Problems(at *field.Path, plugin string, ceiling config.Allow) (problems []error) {
+func (s *Settings) Problems(at *field.Path, plugin string, ceiling config.Ceiling) (problems []error) {
 	if s.FailurePolicy != FailReview && s.FailurePolicy != IgnoreFailure {
 		problems = append(problems, field.NotSupported(at.Child("failurePolicy"), s.FailurePolicy, []FailurePolicy{FailReview, IgnoreFailure}))
 	}

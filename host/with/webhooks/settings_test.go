@@ -28,8 +28,8 @@ func reviewing(plugin string) config.Config {
 	return config.Config{Plugins: "plugins", Sections: []config.Section{section()}, Allow: allowing(plugin)}.WithDefaults()
 }
 
-func allowing(plugin string) config.Allow {
-	return config.Allow{Sections: map[string]map[string]config.AllowSection{contract.Name: {plugin: config.Named{}}}}
+func allowing(plugin string) config.Ceiling {
+	return config.Ceiling{Sections: map[string]map[string]config.AllowSection{contract.Name: {plugin: config.Named{}}}}
 }
 
 func webhooksPolicy(text string) []byte {
@@ -104,7 +104,7 @@ func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 		if with := all.With(needs).Lacks(m, served, sections); !needs.Any() || with.Any() {
 			t.Errorf("%s: %+v, and with webhooks %+v", name, needs, with)
 		}
-		denial := config.Allow{}.Denial("p", needs)
+		denial := config.Ceiling{}.Denial("p", needs)
 		if !strings.Contains(denial, "{apiVersion: thole.dev/v1alpha1, webhooks: {}}") || !strings.Contains(denial, "; and to the file of --config: {allow: {webhooks: [p]}}") {
 			t.Errorf("%s: %s", name, denial)
 		}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/host/rights"
 )
 
-// This file checks the entries of allow, in policies and in the configuration.
+// This file checks how the entries of allow are written, in policies and in the configuration.
 
 // maxCombinations bounds the combinations of group, kind, verb and namespace that the entries of
 // a plugin name, each of which is compared with the configuration.
@@ -90,57 +89,4 @@ func namespaceProblem(name string) string {
 		return dnsLabel
 	}
 	return ""
-}
-
-// entryCeilingProblems returns an error for every entry of a policy that allows more than
-// the configuration.
-func (a Allow) entryCeilingProblems(plugin string, p *Policy) (problems []error) {
-	at := field.NewPath("allow")
-	if problems = entryProblems(at, p.Allow); problems != nil {
-		return problems
-	}
-	for i, e := range p.Allow {
-		if !a.EntriesOf(plugin).Cover(e) {
-			problems = append(problems, Needs{Entries: rights.Entries{e}}.notAllowed(at.Index(i), plugin))
-		}
-	}
-	return problems
-}
-
-// EntriesOf returns the entries that bound the policy of a plugin.
-func (a Allow) EntriesOf(plugin string) rights.Entries {
-	if own, ok := a.Entries[plugin]; ok {
-		return own
-	}
-	return a.Entries[EveryPlugin]
-}
-
-// Covers reports whether the policy of a plugin may have the entries.
-func (a Allow) Covers(plugin string, entries rights.Entries) bool {
-	return !slices.ContainsFunc(entries, func(e rights.Entry) bool { return !a.EntriesOf(plugin).Cover(e) })
-}
-
-// problems returns what is wrong with the entries and namespaces of the plugins.
-func (a Allow) problems() (problems []error) {
-	at := field.NewPath("allow", "entries")
-	for _, plugin := range slices.Sorted(maps.Keys(a.Entries)) {
-		problems = append(problems, pluginProblems(at, plugin)...)
-		if len(a.Entries[plugin]) == 0 {
-			problems = append(problems, field.Required(at.Key(plugin), "write an entry, or remove the line"))
-		}
-		problems = append(problems, entryProblems(at.Key(plugin), a.Entries[plugin])...)
-	}
-	at = field.NewPath("allow", "namespaces")
-	for _, plugin := range slices.Sorted(maps.Keys(a.Namespaces)) {
-		problems = append(problems, pluginProblems(at, plugin)...)
-		problems = append(problems, a.Namespaces[plugin].problems(at.Key(plugin))...)
-	}
-	return slices.Concat(problems, a.problemsOfSections(), a.accountProblems())
-}
-
-func pluginProblems(at *field.Path, plugin string) []error {
-	if plugin == EveryPlugin || abi.ValidName(plugin) {
-		return nil
-	}
-	return []error{field.Invalid(at, plugin, `must be the name of a plugin, or "`+EveryPlugin+`" for all that are not named`)}
 }

@@ -26,7 +26,7 @@ func TestPolicyHasAnAPIVersion(t *testing.T) {
 }
 
 func TestEntryThatIsNotValidIsRefused(t *testing.T) {
-	c := Config{Allow: Allow{Entries: map[string]rights.Entries{EveryPlugin: rights.Everything()}}}.WithDefaults()
+	c := Config{Allow: Ceiling{Entries: map[string]rights.Entries{EveryPlugin: rights.Everything()}}}.WithDefaults()
 	entry := func(groups, kinds, verbs, more string) string {
 		return fmt.Sprintf("allow: [{groups: %s, kinds: %s, verbs: %s%s}]", groups, kinds, verbs, more)
 	}
