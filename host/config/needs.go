@@ -32,7 +32,7 @@ func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Se
 	asked := rights.Asked{Manifest: m, Resources: resources, Uses: func(c *abi.Controller) rights.Use {
 		return UsesOf(c, sections)
 	}}
-	if p.Allow.Missing(asked) {
+	if !p.Allow.Suffice(asked) {
 		n.Entries = p.Allow.CompletedFor(asked)
 	}
 	for _, s := range sections {

@@ -244,7 +244,7 @@ func (l *kindLabelling) mayLabel(ctx context.Context, c *abi.Controller, key obj
 	if primary.Namespaced {
 		own = key.Namespace
 	}
-	return l.Allow.Owned(l.Kind, rights.Patch).Has(l.Namespaced, key.Namespace, own), nil
+	return l.Allow.Followed(l.Kind, rights.Patch).Has(l.Namespaced, key.Namespace, own), nil
 }
 
 // isPrimaryOf reports whether an owner reference, nil for none, is to a primary of a

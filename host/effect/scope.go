@@ -148,7 +148,7 @@ func (p *plan) allow(at *location, verb string) error {
 // mayOwn and mayWriteAs report whether the policy, and what needs no entry, allow a write of
 // an object that the primary owns, or of a kind in writes.
 func (p *plan) mayOwn(at *location, verb string) bool {
-	return p.Allow.Owned(at.Kind, verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
+	return p.Allow.Followed(at.Kind, verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
 }
 
 func (p *plan) mayWriteAs(at *location, verb string) bool {

@@ -2,7 +2,6 @@ package rights
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/thole-dev/thole/abi"
 )
@@ -68,69 +67,6 @@ func name(kind abi.Kind, sub string) string {
 		return kind.Kind
 	}
 	return kind.Kind + "/" + sub
-}
-
-// Reach returns where the entries allow a verb on a kind or, unless that is "", its
-// subresource.
-func (all Entries) Reach(kind abi.Kind, sub, verb string) (r Reach) {
-	for _, e := range all {
-		if has(e.Groups, kind.Group()) && has(e.Kinds, name(kind, sub)) && has(e.Verbs, verb) {
-			r = r.Or(e.reach())
-		}
-	}
-	return r
-}
-
-// reach returns the objects that an entry is about.
-func (e Entry) reach() Reach {
-	switch {
-	case len(e.Namespaces) == 0:
-		return Reach{Own: true, Cluster: true}
-	case slices.Contains(e.Namespaces, Any):
-		return Reach{All: true, Cluster: true}
-	}
-	return Reach{Named: e.Namespaces}
-}
-
-func has(all []string, one string) bool {
-	return slices.Contains(all, one) || slices.Contains(all, Any)
-}
-
-// Cover reports whether the entries allow everything that another one allows.
-func (all Entries) Cover(other Entry) bool {
-	namespaces := other.Namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
-	for _, group := range other.Groups {
-		for _, kind := range other.Kinds {
-			for _, namespace := range namespaces {
-				if !all.coverVerbs(group, kind, namespace, other.Verbs) {
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
-// coverVerbs reports whether the entries allow verbs on a kind in a namespace, "" for that
-// of the primary. Any of these is only allowed by Any.
-func (all Entries) coverVerbs(group, kind, namespace string, verbs []string) bool {
-	missing := slices.Clone(verbs)
-	if slices.Contains(verbs, Any) {
-		missing = Verbs()
-	}
-	for _, e := range all {
-		if has(e.Groups, group) && has(e.Kinds, kind) && e.hasNamespace(namespace) {
-			missing = slices.DeleteFunc(missing, func(verb string) bool { return has(e.Verbs, verb) })
-		}
-	}
-	return len(missing) == 0
-}
-
-func (e Entry) hasNamespace(namespace string) bool {
-	return namespace == "" && len(e.Namespaces) == 0 || has(e.Namespaces, namespace)
 }
 
 // Combinations returns how many combinations of group, kind, verb and namespace the entries

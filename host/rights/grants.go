@@ -113,13 +113,7 @@ func (n *needer) addPrimary(r object.Resource) {
 	n.add(checked, r, "", "run the plugin for an object", n.primaries, Get)
 	n.add(sent, r, "", "read an object that has changed during a run", n.primaries, Get)
 	n.add(lost, r, "", readAfterLoss, n.primaries, Get)
-	patched := func(sub string) []string {
-		reach := n.Reach(r.Kind, sub, Patch)
-		if Custom(r.Kind) {
-			reach = reach.Or(own)
-		}
-		return n.beside(r, reach)
-	}
+	patched := func(sub string) []string { return n.beside(r, n.Primary(r.Kind, sub, Patch)) }
 	if c.Finalizer {
 		n.add(sent, r, "", "add and remove the finalizer", patched(""), Patch)
 	}
@@ -143,7 +137,7 @@ func (n *needer) addFollowed(r object.Resource, w abi.Followed, verbs ...string)
 		if verb == Watch {
 			text = "run the plugin when it changes"
 		}
-		n.add(checked, r, "", text, both(n.reached(r, n.Read(r.Kind, verb)), n.within(r, w)), verb)
+		n.add(checked, r, "", text, both(n.reached(r, n.Followed(r.Kind, verb)), n.within(r, w)), verb)
 	}
 }
 
@@ -158,7 +152,7 @@ func follow(r object.Resource) []string {
 // addOwned adds what is needed for a kind in owns.
 func (n *needer) addOwned(r object.Resource, w abi.Followed) {
 	n.addFollowed(r, w, reading...)
-	n.addWrites(r, func(verb string) []string { return n.beside(r, n.Owned(r.Kind, verb)) })
+	n.addWrites(r, func(verb string) []string { return n.beside(r, n.Followed(r.Kind, verb)) })
 	if !n.managed {
 		return
 	}
@@ -168,8 +162,8 @@ func (n *needer) addOwned(r object.Resource, w abi.Followed) {
 	}
 	const label = "label what was applied before the plugin had managed children"
 	n.add(sent, r, "", label, everywhere, List)
-	n.add(sent, r, "", label, n.beside(r, n.Owned(r.Kind, Patch)), Patch)
-	n.add(sent, r, "", "read an object that the plugin has not applied", both(n.reached(r, n.Read(r.Kind, Get)), n.within(r, w)), Get)
+	n.add(sent, r, "", label, n.beside(r, n.Followed(r.Kind, Patch)), Patch)
+	n.add(sent, r, "", "read an object that the plugin has not applied", both(n.reached(r, n.Followed(r.Kind, Get)), n.within(r, w)), Get)
 }
 
 // addWritten adds what is needed for a kind in writes.
@@ -276,4 +270,19 @@ func both(a, b []string) []string {
 	in := append([]string{}, a...)
 	slices.Sort(in)
 	return slices.Compact(in)
+}
+
+// SecretRef names a Secret, in a policy.
+type SecretRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// secretGrants returns what is needed to read Secrets with the credentials of other systems.
+func secretGrants(refs []SecretRef) (grants []grant) {
+	for _, ref := range refs {
+		at := target{namespace: ref.Namespace, resource: "secrets", name: ref.Name}
+		grants = append(grants, grant{target: at, verb: Get, use: "send the credential of another system", reason: sent})
+	}
+	return grants
 }

@@ -56,10 +56,11 @@ func (all Entries) CompletedFor(asked Asked) Entries {
 	return slices.Concat(all, t.entries())
 }
 
-// Missing reports whether a plugin needs more than the entries allow.
-func (all Entries) Missing(asked Asked) (missing bool) {
-	asked.eachNeed(func(n need) { missing = missing || !n.isMet(all) })
-	return missing
+// Suffice reports whether a plugin needs no more than the entries, and what needs none.
+func (all Entries) Suffice(asked Asked) bool {
+	met := true
+	asked.eachNeed(func(n need) { met = met && n.isMet(all) })
+	return met
 }
 
 // eachNeed calls do for what the controllers need. A kind of which it is not known how it is
@@ -90,13 +91,13 @@ func (a Asked) eachNeed(do func(need)) {
 func needs(c *abi.Controller, use Use, resources Resources) (out []need) {
 	out = primaryNeeds(c, use, resources)
 	for _, w := range c.Owns {
-		out = append(out, need{kind: w.Kind, reads: true, writes: writing, reach: withoutEntry(w.Kind)})
+		out = append(out, need{kind: w.Kind, reads: true, writes: writing, reach: followedWithoutEntry(w.Kind)})
 	}
 	for _, w := range c.Reads {
-		out = append(out, need{kind: w.Kind, reads: true, namespaces: w.Namespaces, reach: withoutEntry(w.Kind)})
+		out = append(out, need{kind: w.Kind, reads: true, namespaces: w.Namespaces, reach: followedWithoutEntry(w.Kind)})
 	}
 	for _, w := range c.Watches {
-		out = append(out, need{kind: w.Kind, reads: true, namespaces: w.Namespaces, reach: withoutEntry(w.Kind)})
+		out = append(out, need{kind: w.Kind, reads: true, namespaces: w.Namespaces, reach: followedWithoutEntry(w.Kind)})
 	}
 	for _, kind := range c.Writes {
 		out = append(out, need{kind: kind, writes: writing})
@@ -108,9 +109,9 @@ func needs(c *abi.Controller, use Use, resources Resources) (out []need) {
 // what it certainly writes.
 func primaryNeeds(c *abi.Controller, use Use, resources Resources) []need {
 	r, known := resources(c.For.Kind)
-	n := need{kind: c.For.Kind, reads: true, patches: c.Finalizer || use.Patches != "", namespaces: c.For.Namespaces, primary: true}
-	if Custom(n.kind) {
-		n.reach = own
+	n := need{
+		kind: c.For.Kind, reads: true, patches: c.Finalizer || use.Patches != "", namespaces: c.For.Namespaces, primary: true,
+		reach: primaryWithoutEntry(c.For.Kind),
 	}
 	status := need{kind: n.kind, sub: Status, patches: true, namespaces: n.namespaces, primary: true, reach: n.reach}
 	switch {
@@ -138,6 +139,21 @@ func (n need) isMet(all Entries) bool {
 		(n.writes == nil || slices.ContainsFunc(n.writes, func(verb string) bool { return reached(of(verb)) }))
 }
 
+// isReached reports whether any object of a kind may be reached by primaries that are
+// namespaced or not. selected are the namespaces of the kind to which the manifest
+// restricts itself, none for all.
+func (r Reach) isReached(namespaced, primaryNamespaced bool, selected []string) bool {
+	switch {
+	case !namespaced:
+		return r.Cluster
+	case r.All, r.Own && primaryNamespaced:
+		return true
+	case len(selected) == 0:
+		return len(r.Named) > 0
+	}
+	return slices.ContainsFunc(r.Named, func(name string) bool { return slices.Contains(selected, name) })
+}
+
 // verbs returns all verbs of a need.
 func (n need) verbs() (verbs []string) {
 	if n.reads {
@@ -156,17 +172,15 @@ func (all Entries) Narrow(m *abi.Manifest) *abi.Manifest {
 	narrowed.Controllers = slices.Clone(m.Controllers)
 	for i := range narrowed.Controllers {
 		c := &narrowed.Controllers[i]
-		if !Custom(c.For.Kind) {
-			c.For = all.narrow(c.For, Reach{})
-		}
+		c.For = all.narrow(c.For, primaryWithoutEntry(c.For.Kind))
 		c.Owns, c.Reads, c.Watches = slices.Clone(c.Owns), slices.Clone(c.Reads), slices.Clone(c.Watches)
 		for _, list := range [][]abi.Followed{c.Owns, c.Reads} {
 			for j := range list {
-				list[j] = all.narrow(list[j], withoutEntry(list[j].Kind))
+				list[j] = all.narrow(list[j], followedWithoutEntry(list[j].Kind))
 			}
 		}
 		for j := range c.Watches {
-			c.Watches[j].Followed = all.narrow(c.Watches[j].Followed, withoutEntry(c.Watches[j].Kind))
+			c.Watches[j].Followed = all.narrow(c.Watches[j].Followed, followedWithoutEntry(c.Watches[j].Kind))
 		}
 	}
 	return &narrowed

@@ -40,10 +40,7 @@ func TestWhatNeedsNoEntry(t *testing.T) {
 	for _, kind := range kinds {
 		free := kind == widget || kind == configMap || kind == deployment || kind == cluster || kind == space
 		for _, verb := range Verbs() {
-			reach := none.Owned(kind, verb)
-			if slices.Contains(reading, verb) {
-				reach = none.Read(kind, verb)
-			}
+			reach := none.Followed(kind, verb)
 			if got := reach.Has(true, "a", "a"); got != free {
 				t.Errorf("%s of a namespaced %s in the namespace of the primary: %t", verb, kind, got)
 			}
@@ -263,15 +260,15 @@ func TestNeededEntriesAreEnoughAndNotMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawManifest.Draw(t, "manifest")
 		needed := Entries(nil).CompletedFor(asked(m))
-		if needed.Missing(asked(m)) {
+		if !needed.Suffice(asked(m)) {
 			t.Fatalf("%s is not enough", needed)
 		}
-		if Entries(nil).Missing(asked(m)) != (len(needed) > 0) {
-			t.Fatalf("without entries %t is missing, and needed are %s", Entries(nil).Missing(asked(m)), needed)
+		if Entries(nil).Suffice(asked(m)) != (len(needed) == 0) {
+			t.Fatalf("without entries it is %t that these suffice, and needed are %s", Entries(nil).Suffice(asked(m)), needed)
 		}
 		named := slices.ContainsFunc(needed, func(e Entry) bool { return len(e.Namespaces) > 0 && e.Namespaces[0] != Any })
 		for i := range needed {
-			if rest := slices.Delete(slices.Clone(needed), i, i+1); !named && !rest.Missing(asked(m)) {
+			if rest := slices.Delete(slices.Clone(needed), i, i+1); !named && rest.Suffice(asked(m)) {
 				t.Fatalf("of %s, %s is not needed", needed, needed[i])
 			}
 		}
@@ -297,7 +294,7 @@ func TestCallsForNoObjectNeedThePrimariesOfAllNamespaces(t *testing.T) {
 			t.Errorf("needed are %s, want %s", got, c.want)
 		}
 		m.Controllers[0].Gone = false
-		if Entries(nil).Missing(asked(m)) {
+		if !Entries(nil).Suffice(asked(m)) {
 			t.Error("without them something is missing")
 		}
 	}
@@ -318,10 +315,10 @@ func TestCompletedEntriesAreEnoughAndKeepTheOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, all := drawManifest.Draw(t, "manifest"), drawEntries.Draw(t, "entries")
 		completed := all.CompletedFor(asked(m))
-		if completed.Missing(asked(m)) || !slices.EqualFunc(completed[:len(all)], all, func(a, b Entry) bool { return Entries{a}.Equal(Entries{b}) }) {
+		if !completed.Suffice(asked(m)) || !slices.EqualFunc(completed[:len(all)], all, func(a, b Entry) bool { return Entries{a}.Equal(Entries{b}) }) {
 			t.Fatalf("%s completes %s", completed, all)
 		}
-		if !all.Missing(asked(m)) && len(completed) > len(all) {
+		if all.Suffice(asked(m)) && len(completed) > len(all) {
 			t.Fatalf("%s completes %s, which was enough", completed, all)
 		}
 	})
@@ -331,7 +328,7 @@ func TestCompletedEntriesAreEnoughAndKeepTheOthers(t *testing.T) {
 func TestNarrowedManifestFollowsWhatMayBeRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, all := drawManifest.Draw(t, "manifest"), drawEntries.Draw(t, "entries")
-		if all.Missing(asked(m)) {
+		if !all.Suffice(asked(m)) {
 			return
 		}
 		before := fmt.Sprintf("%+v", m)
@@ -339,7 +336,7 @@ func TestNarrowedManifestFollowsWhatMayBeRead(t *testing.T) {
 		for i := range narrowed.Controllers {
 			c := &narrowed.Controllers[i]
 			for w := range c.Follows() {
-				if r := all.Read(w.Kind, Watch); isNamespaced(w.Kind) && len(w.Namespaces) == 0 && !r.All && !r.Own {
+				if r := all.Followed(w.Kind, Watch); isNamespaced(w.Kind) && len(w.Namespaces) == 0 && !r.All && !r.Own {
 					t.Fatalf("%s is followed everywhere, and may be watched in %+v", w.Kind, r)
 				}
 			}

@@ -126,7 +126,7 @@ func TestRulesOfAnAccountAndItsHost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.entries.Missing(Asked{Manifest: &c.manifest, Resources: served}) {
+			if !c.entries.Suffice(Asked{Manifest: &c.manifest, Resources: served}) {
 				t.Fatal("the entries do not allow it")
 			}
 			expectRules(t, "account", c.entries.AccountRules(&c.manifest, c.namespaces, served), c.account...)
@@ -167,7 +167,7 @@ func TestAccountRulesAreWhatThePluginMayDo(t *testing.T) {
 		if rapid.Bool().Draw(t, "managed") {
 			m.Managed = true
 		}
-		if all.Missing(Asked{Manifest: m, Resources: served}) {
+		if !all.Suffice(Asked{Manifest: m, Resources: served}) {
 			all = all.CompletedFor(Asked{Manifest: m, Resources: served})
 		}
 		namespaces := rapid.SampledFrom([][]string{nil, {"a"}, {"b", "c"}}).Draw(t, "namespaces")
@@ -272,7 +272,7 @@ func (u usesOf) reads(verb string) bool {
 	}
 	return slices.Contains(reading, verb) && u.inPolicy() && slices.ContainsFunc(entries, func(w abi.Followed) bool {
 		followed := u.namespace == "" || len(w.Namespaces) == 0 || slices.Contains(w.Namespaces, u.namespace)
-		return w.Kind == u.kind && followed && u.all.Read(u.kind, verb).Has(u.namespace != "", u.namespace, u.own)
+		return w.Kind == u.kind && followed && u.all.Followed(u.kind, verb).Has(u.namespace != "", u.namespace, u.own)
 	})
 }
 
@@ -283,7 +283,7 @@ func (u usesOf) writes(verb string) bool {
 	if !slices.Contains(writing, verb) || !u.inPolicy() {
 		return false
 	}
-	owned := u.c.IsOwned(u.kind) && (u.own == "" || u.own == u.namespace) && u.all.Owned(u.kind, verb).Has(u.namespace != "", u.namespace, u.own)
+	owned := u.c.IsOwned(u.kind) && (u.own == "" || u.own == u.namespace) && u.all.Followed(u.kind, verb).Has(u.namespace != "", u.namespace, u.own)
 	return owned || slices.Contains(u.c.Writes, u.kind) && u.all.Reach(u.kind, "", verb).Has(u.namespace != "", u.namespace, u.own)
 }
 

@@ -23,10 +23,10 @@ func TestAStatusOfTheGuestHasToBeAllowed(t *testing.T) {
 		{abi.StatusOwnerGuest, Entries{reads, patches}, false},
 	} {
 		m := &abi.Manifest{Name: "p", Controllers: []abi.Controller{{Name: "c", For: deployment.All(), StatusOwner: c.owner}}}
-		if got := c.entries.Missing(Asked{Manifest: m, Resources: served}); got != c.missing {
+		if got := c.entries.Suffice(Asked{Manifest: m, Resources: served}); got == c.missing {
 			t.Errorf("statusOwner %q: %t with %+v", c.owner, got, c.entries)
 		}
-		if completed := c.entries.CompletedFor(Asked{Manifest: m, Resources: served}); completed.Missing(Asked{Manifest: m, Resources: served}) {
+		if completed := c.entries.CompletedFor(Asked{Manifest: m, Resources: served}); !completed.Suffice(Asked{Manifest: m, Resources: served}) {
 			t.Errorf("statusOwner %q: %+v is not enough", c.owner, completed)
 		}
 	}
