@@ -31,9 +31,9 @@
 //	controller.go    Controller, its configuration, what it needs of the stages
 //	worker.go        one run, from the key to the key, and the gates before it
 //	call.go          the call of the guest: its request and its result
-//	reads.go         what a guest reads during its call, and what it may read
+//	reads.go         what a guest reads during its call
 //	lists.go         what lists ask for, and their pages
-//	access.go        what the service account of the plugin may read, and which changes it may learn of
+//	mayread.go       what it may read: by the manifest, the policy, what is followed and its service account
 //	guestlog.go      what a guest logs during its call
 //	perform.go       what the run has led to, and its effects
 //	groups.go        groups of intents of which some have failed
@@ -42,6 +42,7 @@
 //	due.go           what makes a key due
 //	triggers.go      which keys an event of the cluster concerns
 //	watches.go       which primaries a change of a watched kind concerns
+//	unanswered.go    changes of which it is not known whether the service account may see them
 //	terms.go         what counts no more when the replica leads again
 //	deleting.go      runs for objects that are being deleted and held by others
 //	gone.go          runs for objects that are gone

@@ -6,6 +6,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/cache"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
 )
@@ -93,15 +94,10 @@ func (g *guestCall) listDerived(
 	ctx context.Context, name, namespace string, wanted cache.Reading,
 ) (found cache.List, code int64) {
 	of, _ := cache.SourceOf(wanted.Kind)
-	allowed, code := g.listScope(of, namespace)
+	wanted.Namespaces, code = g.mayRead(ctx, rights.List, of, &object.Key{Namespace: namespace}, func(in []string) ([]string, int64) {
+		return g.revision.Scopes.Reads[of].Namespaces(in), 0
+	})
 	if code != 0 {
-		return found, code
-	}
-	wanted.Namespaces = g.revision.Scopes.Reads[of].Namespaces(allowed)
-	if wanted.Namespaces != nil && len(wanted.Namespaces) == 0 {
-		return found, g.notAllowed(of, rights.List, namespace)
-	}
-	if code := g.mayList(ctx, of, wanted.Namespaces); code != 0 {
 		return found, code
 	}
 	found, err := g.reads.List(wanted)

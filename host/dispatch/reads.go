@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/sandbox"
-	"github.com/thole-dev/thole/host/sanitize"
 )
 
 // refresh reads the objects from the API server that a lost write of the last run
@@ -62,23 +60,15 @@ func (g *guestCall) Get(ctx context.Context, served sandbox.ReadCall) (sandbox.R
 		return g.invalid("get", err)
 	}
 	kind := abi.Kind{APIVersion: call.Ref.APIVersion, Kind: call.Ref.Kind}
-	key := object.Key{Namespace: cmp.Or(call.Ref.Namespace, g.given.Namespace), Name: call.Ref.Name}
-	namespaced, code := g.readable(kind)
-	switch {
-	case code != 0:
-		return sandbox.Reply{}, code
-	case !namespaced:
-		key.Namespace = ""
-	}
-	if !g.revision.Reads[kind].Get.Has(namespaced, key.Namespace, g.given.Namespace) {
-		return sandbox.Reply{}, g.notAllowed(kind, rights.Get, key.Namespace)
-	}
-	scopes, err := g.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields})
-	if err != nil {
-		return sandbox.Reply{}, g.denied(kind, err)
-	}
-	// After that: of a namespace that is not followed the host may not be allowed to ask.
-	if code := g.may(ctx, toGet, kind, key); code != 0 {
+	key := object.Key{Namespace: call.Ref.Namespace, Name: call.Ref.Name}
+	var scopes scope.Reads
+	_, code := g.mayRead(ctx, rights.Get, kind, &key, func(in []string) (_ []string, code int64) {
+		if scopes, err = g.revision.Scopes.Reads[kind].Get(scope.Read{Namespace: key.Namespace, Part: call.Fields}); err != nil {
+			code = g.denied(kind, err)
+		}
+		return in, code
+	})
+	if code != 0 {
 		return sandbox.Reply{}, code
 	}
 	obj, code := g.find(ctx, scopes, kind, key, edgePart(scopes, call.Fields, part))
@@ -188,14 +178,13 @@ func (g *guestCall) List(ctx context.Context, served sandbox.ReadCall) (sandbox.
 	if err != nil {
 		return g.invalid("list", err)
 	}
-	if code, err := g.narrow(&wanted, call); err != nil {
-		return g.invalid("list", err)
-	} else if code != 0 {
+	in, code := g.mayRead(ctx, rights.List, wanted.Kind, &object.Key{Namespace: call.Namespace}, func(in []string) ([]string, int64) {
+		return g.narrow(&wanted, call, in)
+	})
+	if code != 0 {
 		return sandbox.Reply{}, code
 	}
-	if code := g.mayList(ctx, wanted.Kind, wanted.Namespaces); code != 0 {
-		return sandbox.Reply{}, code
-	}
+	wanted.Namespaces = in
 	wanted.MaxBytes, wanted.Look = max(1, served.MaxReply-aroundList), served.Pay
 	found, err := g.reads.List(wanted)
 	if errors.Is(err, cache.ErrTooLarge) {
@@ -212,31 +201,26 @@ func (g *guestCall) List(ctx context.Context, served sandbox.ReadCall) (sandbox.
 	return listReply(found, wanted.Part, next), 0
 }
 
-// narrow makes a list one of what the controller follows. The code is that of a list
-// that asks for more; the error says what is wrong with the call.
-func (g *guestCall) narrow(l *cache.Reading, call *abi.ListCall) (code int64, err error) {
-	allowed, code := g.listScope(l.Kind, call.Namespace)
-	if code != 0 {
-		return code, nil
-	}
+// narrow makes a list, which is allowed in some namespaces, one of what the controller follows, and returns the
+// namespaces that are left, nil for all that there are.
+func (g *guestCall) narrow(l *cache.Reading, call *abi.ListCall, in []string) (_ []string, code int64) {
 	asked := scope.Read{Labels: l.Selector, Fields: l.Fields, Part: call.Fields}
-	if len(allowed) == 1 {
-		asked.Namespace = allowed[0]
+	if len(in) == 1 {
+		asked.Namespace = in[0]
 	}
 	within, err := g.revision.Scopes.Reads[l.Kind].List(asked)
 	if err != nil {
-		return g.denied(l.Kind, err), nil
+		return nil, g.denied(l.Kind, err)
 	}
 	narrowed := within.Narrow(asked)
-	if err := g.revision.Controller.CheckSelector(l.Kind, narrowed.Fields); err != nil {
-		return 0, err
-	}
 	l.Selector, l.Fields = narrowed.Labels, narrowed.Fields
-	if l.Namespaces = within.Within(allowed).Namespaces; l.Namespaces != nil && len(l.Namespaces) == 0 {
-		return g.notAllowed(l.Kind, rights.List, call.Namespace), nil
+	if err = g.revision.Controller.CheckSelector(l.Kind, l.Fields); err == nil {
+		l.Part, err = partOf(narrowed.Part)
 	}
-	l.Part, err = partOf(narrowed.Part)
-	return 0, err
+	if err != nil {
+		_, code = g.invalid("list", err)
+	}
+	return within.Within(in).Namespaces, code
 }
 
 // partOf returns the fields of a call, which do not alias its message.
@@ -252,52 +236,6 @@ func partOf(fields []string) (fieldpath.Set, error) {
 func (g *guestCall) invalid(verb string, err error) (sandbox.Reply, int64) {
 	g.warn(verb+": the message is not valid", "error", err)
 	return sandbox.Reply{}, abi.CodeInvalid
-}
-
-// readable checks that the manifest declares a kind, and reports whether it is namespaced.
-func (g *guestCall) readable(kind abi.Kind) (namespaced bool, code int64) {
-	if !g.revision.Controller.MayRead(kind) {
-		g.warn("read denied: the kind is in none of For, Owns, Reads and Watches of the controller", "kind", kind.String())
-		return false, abi.CodeDenied
-	}
-	namespaced, err := g.c.Cache.Namespaced(kind) // fails while the revision is replaced by one that does not read the kind
-	if err != nil {
-		return false, g.unavailable("read", kind, err)
-	}
-	return namespaced, 0
-}
-
-// listScope returns the namespaces that a list may read: the one that it names, or all that
-// the primary reaches, nil for all that there are. If it may read none the list is empty, and
-// not nil.
-func (g *guestCall) listScope(kind abi.Kind, namespace string) (in []string, code int64) {
-	namespaced, code := g.readable(kind)
-	if code != 0 {
-		return nil, code
-	}
-	reach, own := g.revision.Reads[kind].List, g.given.Namespace
-	switch {
-	case namespaced && namespace == "":
-		return reach.Namespaces(own), 0
-	case !reach.Has(namespaced, namespace, own):
-		return []string{}, 0
-	case namespaced:
-		return []string{namespace}, 0
-	}
-	return nil, 0
-}
-
-// maxNamespace is the length of a name of a namespace.
-const maxNamespace = 63
-
-// notAllowed returns the code of a read that the policy does not allow.
-func (g *guestCall) notAllowed(kind abi.Kind, verb, namespace string) int64 {
-	if g.mayLog(sanitize.LogBytes(kind.String()) + maxNamespace) {
-		namespace = sanitize.Truncate(namespace, maxNamespace) // the guest has written it
-		g.logger().Warn("read denied: the policy of the plugin does not allow it; an entry in its allow would",
-			"kind", kind.String(), "namespace", namespace, "entry", rights.EntryFor(kind, "", verb, namespace, g.given.Namespace).String())
-	}
-	return abi.CodeDenied
 }
 
 // LimitReads tells that a key reads more of a kind than is remembered by itself: the
@@ -317,18 +255,6 @@ func (c *Controller) LimitIndexes(kind abi.Kind) {
 	if c.LogLines == nil || c.LogLines.Allow(0) {
 		c.Logger.Warn("a list looks at every object of the kind: the plugin lists it by more labels and fields than its share of the indexes allows; list by fewer", "kind", kind.String())
 	}
-}
-
-// denied returns the code of a read of what is not followed.
-func (g *guestCall) denied(kind abi.Kind, reason error) int64 {
-	g.warn("read denied: outside of what the controller and the policy let the plugin follow", "kind", kind.String(), "error", reason)
-	return abi.CodeDenied
-}
-
-// forbidden returns the code of a read that the plugin lacks a right for.
-func (g *guestCall) forbidden(kind abi.Kind, reason error) int64 {
-	g.warn("read denied: the plugin lacks a right", "kind", kind.String(), "error", reason)
-	return abi.CodeDenied
 }
 
 // unavailable returns the code of a read that failed. If another run will be able to
