@@ -13,6 +13,6 @@
 //	tokens.go    who sends a request: TokenReviews
 //	viewers.go   who may get metrics, states and other paths, also in an outage
 //	caller.go    whether who sends it may make an object run by an event, or get a path
-//	read.go      whether an account may read an object: by a right to all, to those of the
-//	             namespace, or to this one
+//	mayuse.go    whether an account may use a verb on an object: by a right to all, to those of
+//	             the namespace, or to this one
 package access

@@ -35,7 +35,7 @@ type Catalog[G Guest] struct {
 	supervisors map[string]*supervisor[G]
 	running     map[string]*Revision[G]
 	starting    map[string]*Revision[G] // when what they displace has stopped
-	lacking     map[string]string       // what [Runner.Lacking] has returned last, by plugin; only of those that write the same as another one
+	lackedRight map[string]string       // what [Runner.LackedRight] has returned last, by plugin; only of those that write the same as another one
 	updated     bool                    // Update was called
 	wg          sync.WaitGroup          // supervisors, and revisions being closed
 }
@@ -45,7 +45,7 @@ func New[G Guest](config Config[G]) *Catalog[G] {
 	config.Retry = cmp.Or(config.Retry, time.Second)
 	return &Catalog[G]{
 		Config: config, supervisors: map[string]*supervisor[G]{},
-		running: map[string]*Revision[G]{}, starting: map[string]*Revision[G]{}, lacking: map[string]string{},
+		running: map[string]*Revision[G]{}, starting: map[string]*Revision[G]{}, lackedRight: map[string]string{},
 	}
 }
 

@@ -43,8 +43,8 @@ func conflict[G Guest](r *Revision[G], others ...*Revision[G]) error {
 func (c *Catalog[G]) overruled(r *Revision[G]) error {
 	before, _ := c.others(r.Plugin)
 	err := conflict(r, before...)
-	if lacking := c.lacking[r.Plugin]; err != nil && lacking != "" {
-		return &stepError{stepConflict, fmt.Errorf("%w; this plugin would not work: %s", err, lacking)}
+	if lacked := c.lackedRight[r.Plugin]; err != nil && lacked != "" {
+		return &stepError{stepConflict, fmt.Errorf("%w; this plugin would not work: %s", err, lacked)}
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func (c *Catalog[G]) overruled(r *Revision[G]) error {
 // precedes reports whether a plugin runs, and not the other one, if both write the same. c.mu is
 // held.
 func (c *Catalog[G]) precedes(plugin, other string) bool {
-	if works := c.lacking[plugin] == ""; works != (c.lacking[other] == "") {
+	if works := c.lackedRight[plugin] == ""; works != (c.lackedRight[other] == "") {
 		return works
 	}
 	return plugin < other
@@ -73,12 +73,12 @@ func (c *Catalog[G]) compareRights(ctx context.Context, r *Revision[G]) {
 		return
 	}
 	for _, rival := range append(rivals, r) {
-		lacking, err := c.Runner.Lacking(ctx, rival)
+		lacked, err := c.Runner.LackedRight(ctx, rival)
 		if err != nil {
 			continue
 		}
 		c.mu.Lock()
-		c.lacking[rival.Plugin] = lacking
+		c.lackedRight[rival.Plugin] = lacked
 		c.mu.Unlock()
 	}
 }

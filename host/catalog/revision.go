@@ -73,9 +73,9 @@ type Runner[G Guest] interface {
 	// [events.PluginStarted]. In between, when nothing else can fail any more, it calls
 	// claim. After an error, also of claim, the running revision keeps running. A [*WaitError] is tried again.
 	Start(ctx context.Context, r *Revision[G], claim func() error) error
-	// Lacking returns which right the account of a revision lacks without which it could not do
+	// LackedRight returns which right the account of a revision lacks without which it could not do
 	// its work on its primaries, and what to do about it; "" if it lacks none.
-	Lacking(ctx context.Context, r *Revision[G]) (string, error)
+	LackedRight(ctx context.Context, r *Revision[G]) (string, error)
 	// Healthy reports whether the running revision may be rolled back to although
 	// it is on probation itself: it has run and failed for no more objects than
 	// the one before it.

@@ -433,7 +433,7 @@ func (s *supervisor[G]) end() bool {
 	defer s.mu.Unlock()
 	if s.wanted == nil {
 		delete(s.c.supervisors, s.name)
-		delete(s.c.lacking, s.name)
+		delete(s.c.lackedRight, s.name)
 		return true
 	}
 	s.number, s.loads, s.rollbacks = 0, 0, 0

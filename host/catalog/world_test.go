@@ -261,7 +261,7 @@ func (w *world) silence(silent bool) {
 	w.silent = silent
 }
 
-func (w *world) Lacking(_ context.Context, r *Revision[*guest]) (string, error) {
+func (w *world) LackedRight(_ context.Context, r *Revision[*guest]) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.silent {

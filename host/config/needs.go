@@ -17,7 +17,7 @@ import (
 
 // This file compares a manifest with a policy.
 
-// Needs are what a plugin needs and its policy lacks. A field has what the field of the policy
+// Needs are what a plugin needs and its policy does not allow. A field has what the field of the policy
 // has to have, with what it has already; the zero value if nothing is missing there.
 type Needs struct {
 	Entries  rights.Entries            // allow
@@ -27,8 +27,8 @@ type Needs struct {
 // Any reports whether something is missing.
 func (n Needs) Any() bool { return n.Entries != nil || len(n.Sections) > 0 }
 
-// Lacks returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
-func (p Policy) Lacks(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
+// Missing returns what a manifest needs that the policy does not allow. sections are those of the capabilities.
+func (p Policy) Missing(m *abi.Manifest, resources rights.Resources, sections []Section) (n Needs) {
 	asked := rights.Asked{Manifest: m, Resources: resources, Uses: func(c *abi.Controller) rights.Use {
 		return UsesOf(c, sections)
 	}}

@@ -290,7 +290,7 @@ func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
 	}}}
 	sections := withMail().Sections
 	p := Policy{Sections: map[string]PolicySection{"mail": &mail{To: letters{{"a"}}}}}
-	needs := p.Lacks(m, served, sections)
+	needs := p.Missing(m, served, sections)
 	const entries, letters = "[{groups: [''], kinds: [Pod], verbs: [create, patch, delete]}]", "[{host: a}, {host: b}]"
 	if got, want := needs.PolicyText(), "{apiVersion: thole.dev/v1alpha1, mail: {to: "+letters+"}, allow: "+entries+"}"; got != want || !needs.Any() || !needs.IsExact() {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -298,7 +298,7 @@ func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
 	if asJSON, err := needs.MarshalJSON(); err != nil || !strings.Contains(string(asJSON), `"mail":{"to":[{"host":"a"},{"host":"b"}]}`) {
 		t.Errorf("%s, %v", asJSON, err)
 	}
-	if again := p.With(needs).Lacks(m, served, sections); again.Any() || again.PolicyText() != "{apiVersion: thole.dev/v1alpha1}" {
+	if again := p.With(needs).Missing(m, served, sections); again.Any() || again.PolicyText() != "{apiVersion: thole.dev/v1alpha1}" {
 		t.Errorf("%+v", again)
 	}
 	if p.Allow != nil || len(p.Sections["mail"].(*mail).To) != 1 {
@@ -321,7 +321,7 @@ func TestNeedsAreWhatThePolicyLacks(t *testing.T) {
 		t.Error(denial)
 	}
 	m.Controllers[0].Sections[0].Value = []byte("*")
-	if needs := p.Lacks(m, served, sections); needs.IsExact() {
+	if needs := p.Missing(m, served, sections); needs.IsExact() {
 		t.Errorf("%+v", needs)
 	}
 }
@@ -536,7 +536,7 @@ func TestAFieldOfAllowMayBeAListOfPlugins(t *testing.T) {
 		if again, err := Read(write(t, string(printed)), section); err != nil || len(c.Allow.Sections["stamp"]) > 0 && !reflect.DeepEqual(again.Allow, c.Allow) {
 			t.Errorf("%v: %+v\nwant\n%+v\n%s", err, again.Allow, c.Allow, printed)
 		}
-		if denial := c.Allow.Denial("p", (Policy{}).Lacks(&abi.Manifest{}, nil, []Section{section})); !strings.Contains(denial, "stamp: {}}") || strings.HasSuffix(denial, "; and to the file of --config: {allow: {stamp: [p]}}") == allowed {
+		if denial := c.Allow.Denial("p", (Policy{}).Missing(&abi.Manifest{}, nil, []Section{section})); !strings.Contains(denial, "stamp: {}}") || strings.HasSuffix(denial, "; and to the file of --config: {allow: {stamp: [p]}}") == allowed {
 			t.Errorf("%s: %s", text, denial)
 		}
 		_, err = c.WithDefaults().Unbounded("p", nil).ReadPolicy("p", versioned("stamp: {}"))

@@ -10,9 +10,10 @@ import (
 	"github.com/thole-dev/thole/host/rights"
 )
 
-// This file decides which objects a controller may change: by the manifest and
-// the namespace before any request, by the object's controller after it was
-// read.
+// This file decides which objects a controller may change. Before any request these say no, in this order: the manifest
+// (declaredKind), the namespaces of the policy (mayChangeIn), and the rest of the policy (allow, mayPatchPrimary), by
+// what package rights returns. When the object was read its controller does (mayApply, mayDelete). What is sent is
+// sent as the service account: in the end the API server says no, by RBAC and admission.
 
 // location is where the object of an intent is, and by which list of the
 // manifest it may be changed.
@@ -134,25 +135,20 @@ func (p *plan) checkNamespace(at *location) error {
 	return nil
 }
 
-// allow checks a write against the policy. A kind may be in owns and in writes: that it may
-// be written as one of them does not let it be written as the other.
+// allow checks a write against the entries of the policy, and what needs none. A kind may be in
+// owns and in writes: that it may be written as one of them does not let it be written as the other.
 func (p *plan) allow(at *location, verb string) error {
 	at.owned = at.owned && p.mayOwn(at, verb)
-	at.writes = at.writes && p.mayWriteAs(at, verb)
+	at.writes = at.writes && p.Allow.Reach(at.Kind, "", verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
 	if at.owned || at.writes {
 		return nil
 	}
 	return notAllowed(at.Kind, "", verb, at.key.Namespace, p.target.Object.Namespace)
 }
 
-// mayOwn and mayWriteAs report whether the policy, and what needs no entry, allow a write of
-// an object that the primary owns, or of a kind in writes.
+// mayOwn reports whether the policy, and what needs no entry, allow a write of an object that the primary owns.
 func (p *plan) mayOwn(at *location, verb string) bool {
 	return p.Allow.Followed(at.Kind, verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
-}
-
-func (p *plan) mayWriteAs(at *location, verb string) bool {
-	return p.Allow.Reach(at.Kind, "", verb).Has(at.Namespaced, at.key.Namespace, p.target.Object.Namespace)
 }
 
 // mayCreate checks the creation of an object.
@@ -160,10 +156,8 @@ func (p *plan) mayCreate(at *location) error {
 	if at.owned && p.unheldWhileDeleting() {
 		return denied(reasonOutOfScope, "the primary is being deleted, and nothing new can belong to it: apply only what exists if the request has deleting")
 	}
-	if at.owned && p.mayOwn(at, rights.Create) || at.writes && p.mayWriteAs(at, rights.Create) {
-		return nil
-	}
-	return notAllowed(at.Kind, "", rights.Create, at.key.Namespace, p.target.Object.Namespace)
+	created := *at
+	return p.allow(&created, rights.Create)
 }
 
 // mayPatchPrimary checks a patch of the primary or, unless that is "", its subresource.

@@ -267,7 +267,7 @@ func (r *Report) addManifest(ctx context.Context, m *abi.Manifest, allowed polic
 	r.refuse(stepOverlap, object.ConditionWriters{}.Add(m.Name, m.Controllers))
 	_, err = scope.OfManifest(m, nil)
 	r.refuse(stepStart, err)
-	if needs := allowed.Lacks(m, resourcesOf(resources), o.Host.Sections); needs.Any() {
+	if needs := allowed.Missing(m, resourcesOf(resources), o.Host.Sections); needs.Any() {
 		r.Policy = &needs
 	}
 	for i := range m.Controllers {
@@ -294,7 +294,7 @@ func (r *Report) checkStart(c *abi.Controller, sections []config.Section, resour
 		if _, unlistable := errors.AsType[*cache.NotListableError](err); unlistable {
 			r.refuse(stepStart, err)
 		} else if err == nil {
-			r.refuse(stepStart, resources[w.Kind].Lacks(c, config.UsesOf(c, sections).Patches))
+			r.refuse(stepStart, resources[w.Kind].Cannot(c, config.UsesOf(c, sections).Patches))
 		} else if !slices.Contains(r.Load.WaitsFor, w.Kind.String()) {
 			r.Load.WaitsFor, r.Load.Advice = append(r.Load.WaitsFor, w.Kind.String()), append(r.Load.Advice, strings.TrimSuffix(err.Error(), "; retrying"))
 		}

@@ -46,7 +46,7 @@ func (r *Report) RBAC(o RBACOptions) ([]byte, error) {
 	if o.Host.Namespace != "" {
 		namespaces = []string{o.Host.Namespace}
 	}
-	if needs := o.Policy.Lacks(r.manifest, resources, o.Host.Sections); needs.Any() {
+	if needs := o.Policy.Missing(r.manifest, resources, o.Host.Sections); needs.Any() {
 		return nil, errors.New(o.Host.Allow.Denial(r.Name, needs))
 	}
 	if _, err := scope.OfManifest(allow.Narrow(r.manifest), namespaces); err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// Lacks returns an error for the first thing that a controller asks of a kind that it
+// Cannot returns an error for the first thing that a controller asks of a kind that it
 // follows and that the API of the kind cannot do: an API without watch often cannot write
 // either, and not every kind has a subresource for its status. patches is what else patches the primaries, "" for nothing.
-func (r Resource) Lacks(c *abi.Controller, patches string) error {
+func (r Resource) Cannot(c *abi.Controller, patches string) error {
 	primary := c.For.Kind == r.Kind
 	if primary && GuestOwnsStatus(c) && !r.Status {
 		return fmt.Errorf("controller %q: StatusOwner %q cannot be used with %s, which has no subresource status: "+

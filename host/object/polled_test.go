@@ -30,7 +30,7 @@ func TestWhatNeedsPatchIsRefusedOfAKindWithoutIt(t *testing.T) {
 		"can be patched":         {abi.Controller{For: kind.All(), Finalizer: true}, Resource{Kind: kind, Polled: true}, "", "A record"},
 	} {
 		test.c.Name = "c"
-		err := test.r.Lacks(&test.c, test.patches)
+		err := test.r.Cannot(&test.c, test.patches)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), `controller "c": `+test.want+" cannot be used with metrics.k8s.io/v1beta1 NodeMetrics") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -40,14 +40,14 @@ func TestWhatNeedsPatchIsRefusedOfAKindWithoutIt(t *testing.T) {
 func TestTheGuestOwnsNoStatusWithoutASubresource(t *testing.T) {
 	kind := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
 	c := abi.Controller{Name: "c", For: kind.All(), StatusOwner: abi.StatusOwnerGuest}
-	err := Resource{Kind: kind}.Lacks(&c, "")
+	err := Resource{Kind: kind}.Cannot(&c, "")
 	if want := `controller "c": StatusOwner "guest" cannot be used with example.com/v1 Widget, which has no subresource status: remove it from the controller, or add the subresource to the CustomResourceDefinition`; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
-	if err := (Resource{Kind: kind, Status: true}).Lacks(&c, ""); err != nil {
+	if err := (Resource{Kind: kind, Status: true}).Cannot(&c, ""); err != nil {
 		t.Error(err)
 	}
-	if err := (Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}}).Lacks(&c, ""); err != nil {
+	if err := (Resource{Kind: abi.Kind{APIVersion: "v1", Kind: "ConfigMap"}}).Cannot(&c, ""); err != nil {
 		t.Errorf("of another kind: %v", err)
 	}
 }

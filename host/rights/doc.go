@@ -1,4 +1,4 @@
-// Package rights decides which verbs a plugin may use on which objects.
+// Package rights decides what the policy of a plugin lets it do.
 //
 // A plugin has what needs no entry, and what the entries of its policy allow
 // ([Entries]). Without an entry it follows, patches and writes the status of a
@@ -6,13 +6,20 @@
 // namespaced kinds of owns, reads and watches, other than [Sensitive] ones. Kinds of
 // writes always need an entry.
 //
+// Who says no when a plugin uses a verb on an object, in this order (may.go states where each is asked):
+//
+//	the manifest         host/dispatch/mayread.go for reads, host/effect/scope.go for writes
+//	the policy           may.go, within the ceiling of --config: host/config/ceiling.go
+//	what is followed     host/cache/scope, for reads
+//	RBAC of the account  host/access/mayuse.go for reads, the API server for writes
+//
+// # Files
+//
 //	account.go  the service account that a plugin acts as
-//	entries.go  entries of a policy: what they allow, and whether others bound them
-//	reach.go    the objects on which a verb may be used
-//	defaults.go what a controller has, with and without entries
+//	entries.go  entries of a policy
+//	may.go      where they, and what needs no entry, allow a verb, and whether others bound them
 //	needs.go    what a manifest needs, and what of it is missing
 //	grants.go   the verbs that the host uses for a manifest, and who needs each
 //	rules.go    the rules of RBAC for them
-//	secret.go the Secrets that a policy names
 //	text.go     entries as text that can be pasted into a policy
 package rights

@@ -7,7 +7,21 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file decides where the policy of a plugin lets it use a verb: by its entries, and what needs none.
+// This file decides where the policy of a plugin lets it use a verb. When a plugin reads or writes an object all of these
+// must agree, and each is asked after the one before:
+//
+//  1. The manifest: the controller declares the kind. Reads: dispatch/mayread.go. Writes: effect/scope.go, declaredKind.
+//  2. The policy: its entries, and what needs no entry. All of that is here. Reads: dispatch/mayread.go, with what
+//     ReadsOf has returned at the start. Writes: effect/scope.go, allow and mayPatchPrimary. Changes of watched objects:
+//     dispatch/watches.go, mayConcern.
+//  3. The namespaces of the policy. Writes: effect/scope.go, mayChangeIn, before the entries. Reads: nothing of others is
+//     followed.
+//  4. What is followed: namespaces, selectors, metadata alone. Reads: dispatch/mayread.go by cache/scope.
+//  5. RBAC of the service account, unless the plugin acts as the host. Reads: dispatch/mayread.go by access/mayuse.go;
+//     changes: dispatch/unanswered.go. Writes: the API server, since requests are sent as the account.
+//
+// Before, config/ceiling.go refuses a policy with more than the configuration allows (Cover compares the entries), and
+// runner/policycheck.go starts no plugin whose manifest needs more than its policy has (Suffice).
 
 // Followed returns where a controller may use a verb on a kind that it follows: one of reading on all objects, one of
 // writing on those that belong to the primary, or come to.

@@ -10,7 +10,7 @@
 //	controller.go          one running controller, its handlers and its resync
 //	performer.go           the performer of a plugin, which acts for it
 //	starting.go            what capabilities learn before a start, and calls of a guest whose revision does not run yet
-//	rights.go              whether the policy allows what a manifest needs
+//	policycheck.go         whether the policy allows what a manifest needs, before the start
 //	identity.go            the service account that a plugin acts as
 //	rightsreview.go        whether it still has every right, while the plugin runs
 //	written.go             the informers of kinds that a plugin writes and does not follow

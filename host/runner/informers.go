@@ -138,7 +138,7 @@ func checkVerbs(m *abi.Manifest, sections []config.Section, byKind map[abi.Kind]
 		}
 		patches := config.UsesOf(&m.Controllers[i], sections).Patches
 		for w := range m.Controllers[i].Follows() {
-			if err := byKind[w.Kind].Resource().Lacks(&m.Controllers[i], patches); err != nil {
+			if err := byKind[w.Kind].Resource().Cannot(&m.Controllers[i], patches); err != nil {
 				return kindError{err}
 			}
 		}

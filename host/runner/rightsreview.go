@@ -147,11 +147,11 @@ func (v *rightsReview) lacks(rule int) bool {
 // look returns what is missing. What the account lacks is what was found last while the host
 // lacks the right to ask.
 func (v *rightsReview) look(ctx context.Context) (missing []lack, err error) {
-	missing, err = v.runner.lacking(ctx, rights.Account{}, v.ofHost)
+	missing, err = v.runner.lacksOf(ctx, rights.Account{}, v.ofHost)
 	if err != nil {
 		return nil, err
 	}
-	ofAccount, err := v.runner.lackingOfAccount(ctx, v.account, v.ofAccount)
+	ofAccount, err := v.runner.lacksOfAccount(ctx, v.account, v.ofAccount)
 	switch {
 	case err == nil:
 		v.lastOfAccount = ofAccount
@@ -161,8 +161,8 @@ func (v *rightsReview) look(ctx context.Context) (missing []lack, err error) {
 	return slices.DeleteFunc(slices.Concat(missing, v.lastOfAccount), lack.isNone), nil
 }
 
-// lackingOfAccount is lacking, after the lack of the account itself.
-func (r *Runner) lackingOfAccount(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
+// lacksOfAccount is lacksOf, after the lack of the account itself.
+func (r *Runner) lacksOfAccount(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
 	missing = []lack{{}}
 	err = r.Access.Exists(ctx, account)
 	if gone, is := errors.AsType[*access.MissingAccountError](err); is {
@@ -170,12 +170,12 @@ func (r *Runner) lackingOfAccount(ctx context.Context, account rights.Account, r
 	} else if err != nil {
 		return nil, err
 	}
-	ofRules, err := r.lacking(ctx, account, rules)
+	ofRules, err := r.lacksOf(ctx, account, rules)
 	return append(missing, ofRules...), err
 }
 
-// lacking returns a lack for each rule of an account, or of the host for the zero Account.
-func (r *Runner) lacking(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
+// lacksOf returns a lack for each rule of an account, or of the host for the zero Account.
+func (r *Runner) lacksOf(ctx context.Context, account rights.Account, rules []rights.Rule) (missing []lack, err error) {
 	for _, rule := range rules {
 		l := lack{onlyIf: rule.OnlyIf, right: explain.Right{User: access.UserOf(account), Group: rule.Group, Resource: rule.Path(), Namespace: rule.Namespace, Name: rule.Name}}
 		for _, verb := range rule.Verbs {

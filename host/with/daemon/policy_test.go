@@ -123,7 +123,7 @@ func TestADaemonNeedsThePolicy(t *testing.T) {
 	widget := abi.Kind{APIVersion: "example.com/v1", Kind: "Widget"}
 	served := func(k abi.Kind) (object.Resource, bool) { return object.Resource{Kind: k, Namespaced: true}, true }
 	m := &abi.Manifest{Controllers: []abi.Controller{{For: widget.All()}, {For: widget.All(), Sections: []abi.Section{{Name: contract.Name, Value: []byte(`{}`)}}}}}
-	needs := config.Policy{}.Lacks(m, served, c.Sections)
+	needs := config.Policy{}.Missing(m, served, c.Sections)
 	if text := needs.PolicyText(); text != "{apiVersion: thole.dev/v1alpha1, daemon: {}}" || !needs.Any() {
 		t.Errorf("it needs %s", text)
 	}
@@ -131,11 +131,11 @@ func TestADaemonNeedsThePolicy(t *testing.T) {
 	if want := (&Policy{Number: 5, Fuel: 100_000_000, StateKiB: 32}); !reflect.DeepEqual(p.Sections["daemon"], want) {
 		t.Errorf("it is given %+v, want %+v", p.Sections["daemon"], want)
 	}
-	if needs := p.Lacks(m, served, c.Sections); needs.Any() {
+	if needs := p.Missing(m, served, c.Sections); needs.Any() {
 		t.Errorf("it still needs %s", needs.PolicyText())
 	}
 	m.Controllers = m.Controllers[:1]
-	if needs := (config.Policy{}).Lacks(m, served, c.Sections); needs.Any() {
+	if needs := (config.Policy{}).Missing(m, served, c.Sections); needs.Any() {
 		t.Errorf("a plugin without a daemon needs %s", needs.PolicyText())
 	}
 }

@@ -100,8 +100,8 @@ func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 		"validate": {Validate: []contract.Operation{contract.OperationCreate}}, "mutate": {Mutate: []contract.Operation{contract.OperationCreate}}, "convert": {Convert: true},
 	} {
 		m := &abi.Manifest{Controllers: []abi.Controller{{}, {Sections: []abi.Section{w.Section()}}}}
-		needs := all.Lacks(m, served, sections)
-		if with := all.With(needs).Lacks(m, served, sections); !needs.Any() || with.Any() {
+		needs := all.Missing(m, served, sections)
+		if with := all.With(needs).Missing(m, served, sections); !needs.Any() || with.Any() {
 			t.Errorf("%s: %+v, and with webhooks %+v", name, needs, with)
 		}
 		denial := config.Ceiling{}.Denial("p", needs)
@@ -109,7 +109,7 @@ func TestPluginThatReviewsLacksWebhooks(t *testing.T) {
 			t.Errorf("%s: %s", name, denial)
 		}
 	}
-	if all.Lacks(&abi.Manifest{Controllers: []abi.Controller{{}}}, served, sections).Any() {
+	if all.Missing(&abi.Manifest{Controllers: []abi.Controller{{}}}, served, sections).Any() {
 		t.Error("a plugin that reviews nothing needs webhooks")
 	}
 }

@@ -24,7 +24,7 @@ func (r *Runner) checkRights(ctx context.Context, rev *Revision) (*Revision, map
 	}
 	of := servedAs(resources)
 	requested := r.AllowRequested && rev.Policy.Allow == nil
-	needs := rev.Policy.Lacks(rev.Manifest, of, r.Sections)
+	needs := rev.Policy.Missing(rev.Manifest, of, r.Sections)
 	if !needs.Any() || requested && err != nil {
 		return rev, resources, err
 	}
@@ -43,8 +43,8 @@ func servedAs(resources map[abi.Kind]object.Resource) rights.Resources {
 	return func(kind abi.Kind) (object.Resource, bool) { found, ok := resources[kind]; return found, ok }
 }
 
-// Lacking implements [catalog.Runner]. What only some runs need counts as there.
-func (r *Runner) Lacking(ctx context.Context, rev *Revision) (string, error) {
+// LackedRight implements [catalog.Runner]. What only some runs need counts as there.
+func (r *Runner) LackedRight(ctx context.Context, rev *Revision) (string, error) {
 	account := rev.Policy.Account()
 	if account == (rights.Account{}) {
 		return "", nil // it acts as the host
@@ -61,7 +61,7 @@ func (r *Runner) Lacking(ctx context.Context, rev *Revision) (string, error) {
 			return known && rule.Group == primary.GVR.Group && rule.Resource == primary.GVR.Resource
 		})
 	})
-	lacks, err := r.lackingOfAccount(ctx, account, rules)
+	lacks, err := r.lacksOfAccount(ctx, account, rules)
 	if at := slices.IndexFunc(lacks, func(l lack) bool { return !l.isNone() }); err == nil && at >= 0 {
 		return lacks[at].text(), nil
 	}
