@@ -86,6 +86,65 @@ func TestListOfNamespacesThatAreNotAllowedIsDenied(t *testing.T) {
 	}
 }
 
+// Each of those who may say no is asked after the ones before: a denied read names the first.
+func TestADeniedReadNamesTheFirstWhoSaysNo(t *testing.T) {
+	const (
+		manifest = "the kind is in none of For, Owns, Reads and Watches"
+		policy   = "the policy of the plugin does not allow it"
+		followed = "outside of what the controller and the policy let the plugin follow"
+		account  = "the plugin lacks a right"
+	)
+	for _, c := range []struct {
+		declared []string // namespaces of Gadgets in the manifest; nil: it has none of the kind
+		entry    string
+		right    string
+		want     string
+	}{
+		{nil, "", "none", manifest},
+		{nil, "a", "all", manifest},
+		{[]string{"b"}, "", "none", policy},
+		{[]string{"b"}, "b", "all", policy},
+		{[]string{"b"}, "a", "none", followed},
+		{[]string{"b"}, "a", "all", followed},
+		{[]string{"a"}, "a", "none", account},
+		{[]string{"a"}, "a", "all", ""},
+	} {
+		t.Run(fmt.Sprintf("%q, entry %q, rights %s", c.declared, c.entry, c.right), func(t *testing.T) {
+			f := newFixture(t)
+			logs := logtest.New(hclog.Warn)
+			f.c.Logger = logs.Logger
+			f.selecting(abi.Selector{Namespaces: c.declared})
+			if c.declared == nil {
+				f.c.Revision().Controller.Reads = nil
+			}
+			f.listError = nil
+			if c.entry != "" {
+				f.allows("get list", c.entry)
+			}
+			granted := []string{"get Widget"}
+			if c.right == "all" {
+				granted = append(granted, "get Gadget", "list Gadget")
+			}
+			f.as(granted...)
+			want := "allowed [a]"
+			if c.want != "" {
+				want = "denied denied"
+			}
+			if get, list := f.readsIn("a"); get+" "+list != want {
+				t.Errorf("get %s, list %s, want %s", get, list, want)
+			}
+			for _, read := range []string{"get", "list"} {
+				if c.want == "" {
+					break
+				}
+				if line := logs.Next(t); !strings.Contains(line.Message, c.want) {
+					t.Errorf("%s: %s, want %s", read, line.Message, c.want)
+				}
+			}
+		})
+	}
+}
+
 func TestSecretsAreReadByAnEntry(t *testing.T) {
 	f := newFixture(t)
 	logs := logtest.New(hclog.Warn)

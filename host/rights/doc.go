@@ -3,8 +3,8 @@
 // A plugin has what needs no entry, and what the entries of its policy allow
 // ([Entries]). Without an entry it follows, patches and writes the status of a
 // namespaced custom kind as the primary, and reaches in the namespace of the primary the
-// namespaced kinds of owns, reads and watches, other than [Sensitive] ones. Kinds of
-// writes always need an entry.
+// namespaced kinds of owns, reads and watches, other than sensitive ones: see
+// [abi.Kind.Sensitive]. Kinds of writes always need an entry.
 //
 // Who says no when a plugin uses a verb on an object, in this order (may.go states where each is asked):
 //

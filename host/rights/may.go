@@ -7,21 +7,20 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-// This file decides where the policy of a plugin lets it use a verb. When a plugin reads or writes an object all of these
-// must agree, and each is asked after the one before:
+// This file decides where the policy of a plugin lets it use a verb. These may say no when a plugin reads or writes an
+// object, in this order:
 //
-//  1. The manifest: the controller declares the kind. Reads: dispatch/mayread.go. Writes: effect/scope.go, declaredKind.
-//  2. The policy: its entries, and what needs no entry. All of that is here. Reads: dispatch/mayread.go, with what
-//     ReadsOf has returned at the start. Writes: effect/scope.go, allow and mayPatchPrimary. Changes of watched objects:
-//     dispatch/watches.go, mayConcern.
-//  3. The namespaces of the policy. Writes: effect/scope.go, mayChangeIn, before the entries. Reads: nothing of others is
-//     followed.
-//  4. What is followed: namespaces, selectors, metadata alone. Reads: dispatch/mayread.go by cache/scope.
-//  5. RBAC of the service account, unless the plugin acts as the host. Reads: dispatch/mayread.go by access/mayuse.go;
-//     changes: dispatch/unanswered.go. Writes: the API server, since requests are sent as the account.
+//  1. The manifest, which declares kinds. Reads: dispatch/mayread.go. Writes: effect/scope.go, declaredKind.
+//  2. The namespaces of the policy. Writes: effect/scope.go, mayChangeIn. Reads: they are part of what is followed.
+//  3. The entries of the policy, and what needs none: the functions below. Reads: dispatch/mayread.go, of what ReadsOf
+//     has returned at the start. Writes: effect/scope.go, allow and mayPatchPrimary, and effect/label.go. What a change
+//     of a watched object makes due: dispatch/watches.go, mayConcern.
+//  4. What is followed: namespaces, selectors, metadata alone. Reads: dispatch/mayread.go, by cache/scope.
+//  5. RBAC of the service account, unless the plugin acts as the host. Reads: dispatch/mayread.go, and changes:
+//     dispatch/unanswered.go, by access/mayuse.go. Writes: the API server, to which they are sent as the account.
 //
-// Before, config/ceiling.go refuses a policy with more than the configuration allows (Cover compares the entries), and
-// runner/policycheck.go starts no plugin whose manifest needs more than its policy has (Suffice).
+// Before that config/ceiling.go refuses a policy with more than the configuration allows, by Cover, and
+// runner/policycheck.go a plugin whose manifest needs more than its policy has, by Suffice.
 
 // Followed returns where a controller may use a verb on a kind that it follows: one of reading on all objects, one of
 // writing on those that belong to the primary, or come to.
