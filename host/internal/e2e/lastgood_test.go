@@ -17,6 +17,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/tholetest"
+	"github.com/thole-dev/thole/host/with/leaderelection/election"
 	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
 )
 
@@ -52,6 +53,31 @@ func (d *drained) start() {
 	}
 }
 
+// settle waits until each replica leads about as many Leases as the other, so that none asks the other for one: a
+// replica that has just begun to lead a plugin has not seen how the revision before was, and rolls no other one back.
+func (d *drained) settle() {
+	d.t.Helper()
+	await.Until(d.t, "the Leases are spread", func() bool {
+		all, err := clients.CoordinationV1().Leases(d.ns).List(d.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false
+		}
+		leads := map[string]int{}
+		for i := range all.Items {
+			l := &all.Items[i]
+			if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" || l.Annotations[election.PreferredHolderAnnotation] != "" {
+				return false
+			}
+			leads[*l.Spec.HolderIdentity]++
+		}
+		most := 0
+		for _, n := range leads {
+			most = max(most, n)
+		}
+		return most > 0 && most-(len(all.Items)-most) < 2
+	})
+}
+
 // expect waits until a plugin is in one of the states on both replicas, with an error that has the text.
 func (d *drained) expect(what, text string, states ...string) {
 	d.t.Helper()
@@ -75,6 +101,7 @@ func TestTheLastGoodModuleOutlivesTheReplicas(t *testing.T) {
 	name := "thole-last-good-" + soakName(1)
 	await.Until(t, "the module is in a Secret", func() bool { return d.secret(name) != nil })
 
+	d.settle()
 	d.dir.replace(p, d.dir.modules.trap)
 	const degraded, standby = "degraded", "standby"
 	d.expect("the rollback", "roll", degraded, standby)
@@ -103,6 +130,7 @@ func TestTheLastGoodModuleOutlivesTheReplicas(t *testing.T) {
 
 	d.dir.replace(p, d.dir.modules.plain)
 	d.expectServedBy(t, p)
+	d.settle()
 	d.dir.replace(p, d.dir.modules.trap)
 	d.expect("the rollback to what came after", "roll", degraded, standby)
 }
