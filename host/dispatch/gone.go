@@ -15,12 +15,13 @@ import (
 // (abi/spec/deletion.md, "Objects that are gone"), and for those that have vanished (vanished.go).
 
 // goneObject is an object that is gone and for which a run has not ended yet. Controller.mu guards
-// state, held and lost. The others belong to the worker that has taken the key.
+// state, held, lost and inTerm. The others belong to the worker that has taken the key.
 type goneObject struct {
 	*object.Object // as it was last known
 	state          *keyState
 	held           bool                // it was held by the finalizer, and is cleaned up if it does not exist
 	lost           outcome.LateCleanup // with held: why it is not cleaned up any more; "": it is
+	inTerm         bool                // it went in the present term of the replica
 	confirmed      bool                // with held: the API server does not have it
 	pause          time.Duration       // until that was read again
 }
@@ -61,7 +62,7 @@ func (c *Controller) observeGone(o *object.Object, lost bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := &goneObject{Object: o, state: c.takeState(o.Key(), uid), held: met.held}
+	g := &goneObject{Object: o, state: c.takeState(o.Key(), uid), held: met.held, inTerm: leads}
 	c.goneObjects.byKey[o.Key()] = append(c.goneObjects.byKey[o.Key()], g)
 	c.goneObjects.bytes += len(o.Raw)
 }
@@ -218,6 +219,9 @@ func (r *run) endGone() {
 	r.c.mu.Lock()
 	r.endCleanup()
 	r.c.dropGone(r.item.Key, r.gone)
+	if r.gone.inTerm && r.c.keys[r.item.Key] == nil { // the next object of the name is new: see newState
+		r.c.keys[r.item.Key] = &keyState{uid: r.gone.state.uid, last: lastRun{seen: begun}}
+	}
 	r.c.mu.Unlock()
 	r.revision.Effects.Forget(r.gone.state.uid)
 	r.c.due(primaryGone, r.item.Key)

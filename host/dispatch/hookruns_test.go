@@ -403,6 +403,15 @@ func TestAHookKnowsWhetherAnObjectWasCreated(t *testing.T) {
 		"again":                 {func(f *fixture) { f.put(aWidget); f.run(); f.put(again) }, "created"},
 		"again, since the term": {func(f *fixture) { f.put(aWidget); f.run(); f.c.beginTerm(nil); f.put(again) }, "first"},
 		"in the term before":    {func(f *fixture) { f.c.Observe(nil, f.put(aWidget), false); f.c.beginTerm(nil) }, "first"},
+		"again, after a run for the one that is gone": {func(f *fixture) { f.put(aWidget); f.run(); f.remove(); f.run(); f.put(again) }, "created"},
+		"again, since the term in which the one before went": {func(f *fixture) {
+			f.put(aWidget)
+			f.run()
+			f.remove()
+			f.c.beginTerm(nil)
+			f.run()
+			f.put(again)
+		}, "first"},
 		"after its first run": {func(f *fixture) {
 			f.reconcile = panics
 			o := f.put(aWidget)
@@ -412,6 +421,7 @@ func TestAHookKnowsWhetherAnObjectWasCreated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newLedger(t)
+			f.c.revision.Load().Controller.Gone = true
 			c.before(f)
 			f.run()
 			f.expectEntry(c.want, "")

@@ -43,6 +43,7 @@ func (c *Controller) beginTerm(term <-chan struct{}) {
 	for _, all := range c.goneObjects.byKey {
 		for _, g := range all {
 			g.state.beginTerm()
+			g.inTerm = false
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -126,8 +127,8 @@ func (a *api) apply(ctx context.Context, o *unstructured.Unstructured, namespace
 	return a.awaitServed(ctx, o)
 }
 
-// awaitServed blocks until the kind of a CRD is served. Its condition Established
-// comes too early for that.
+// awaitServed blocks until the kind of a CRD is served, and its schema is published: the condition
+// Established comes too early for both.
 func (a *api) awaitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
@@ -136,8 +137,40 @@ func (a *api) awaitServed(ctx context.Context, crd *unstructured.Unstructured) e
 		if err == nil {
 			_, err = client.List(ctx, metav1.ListOptions{Limit: 1})
 		}
+		if err == nil {
+			err = a.hasSchemas(crd, group)
+		}
 		return err
 	})
+}
+
+// hasSchemas returns an error if the API server does not publish the schema of each served version of a CRD.
+func (a *api) hasSchemas(crd *unstructured.Unstructured, group string) error {
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	paths, err := a.clients.Discovery().OpenAPIV3().Paths()
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if version["served"] != true {
+			continue
+		}
+		path := fmt.Sprintf("apis/%s/%s", group, version["name"])
+		published := paths[path]
+		if published == nil {
+			return fmt.Errorf("the API server does not publish schemas of %s yet", path)
+		}
+		text, err := published.Schema(runtime.ContentTypeJSON)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(text, []byte(`"kind":"`+kind+`"`)) {
+			return fmt.Errorf("the API server does not publish the schema of %s in %s yet", kind, path)
+		}
+	}
+	return nil
 }
 
 // decode returns the objects of a file in YAML.
