@@ -25,24 +25,26 @@
 //
 // # Where a question is answered
 //
-//	what makes a key due               dispatch/due.go, queue/rules.go
-//	when is a failed run tried again   outcome/outcome.go, outcome/next.go, dispatch/requeue.go
+//	what makes a key due               dispatch/due.go; when: queue/rules.go, and queue/deadlines.go for times
+//	when is a failed run tried again   outcome/outcome.go, outcome/classify.go, outcome/next.go; which error of the API
+//	                                   server is what: effect/apierrors.go; postponed effects: dispatch/postponed.go
 //	may a plugin use a verb on an      rights/may.go, which has the order of who says no; dispatch/mayread.go for
 //	object, and who says so            reads, effect/scope.go for writes
-//	who leads a plugin                 with/leaderelection/election/plugin.go, runner/leaders.go
-//	in which state is a plugin         catalog/state.go
+//	who leads a plugin                 with/leaderelection/election: plugin.go (leaseOf, look, Leader), lease.go,
+//	                                   claims.go; runner/leaders.go is how the core asks
+//	in which state is a plugin         catalog/state.go; its facts: catalog/status.go (statusOf), runner/status.go (Condition)
 //	what is sent for a run             effect/plan.go, effect/requests.go
-//	which revision runs a key          dispatch/worker.go, take
+//	which revision runs a key          dispatch/worker.go, revisionFor
 //
 // Three ways through the host:
 //
 //	from an edit to a status           cache/store.go, runner/controller.go (follow), dispatch/triggers.go, dispatch/due.go,
 //	                                   queue/queue.go, dispatch/worker.go, dispatch/call.go, outcome/outcome.go,
 //	                                   dispatch/perform.go, effect/status.go
-//	from a file to a running plugin    source/directory.go, wiring.go (modules), catalog/supervisor.go, sandbox/load.go,
-//	                                   runner/start.go, runner/controller.go
-//	from a review to its answer        with/webhooks/server.go, with/webhooks/admission.go, with/webhooks/call.go,
-//	                                   dispatch/exportcalls.go
+//	from a file to a running plugin    source/directory.go, wiring.go (modules), catalog/catalog.go (Update),
+//	                                   catalog/supervisor.go, catalog/pin.go, sandbox/load.go, runner/start.go,
+//	                                   runner/controller.go
+//	from a review to its answer        with/webhooks: server.go, plugins.go, admission.go, call.go; dispatch/exportcalls.go
 //
 // # Capabilities
 //

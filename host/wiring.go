@@ -174,7 +174,7 @@ func (h *Host) awaits(runs func(plugin string) bool) bool {
 }
 
 // awaited reports whether there is a plugin that is about to run. One that is started again, because of a
-// change of its kinds for example, keeps its state meanwhile.
+// change of its kinds for example, is shown as running meanwhile.
 func awaited(all []catalog.Status, runs func(plugin string) bool) bool {
 	return slices.ContainsFunc(all, func(s catalog.Status) bool {
 		return s.IsLoading() || s.State.Runs() && !runs(s.Name)

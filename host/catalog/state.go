@@ -1,6 +1,7 @@
 package catalog
 
-// State is the state of a plugin: in /plugins, in metrics, in texts for people.
+// State is the state of a plugin: in /plugins, in metrics, in texts for people. [Status] is what the catalog knows of
+// a plugin beside it, and host/runner has what it knows of one that runs.
 type State string
 
 // The states of a plugin.
@@ -11,7 +12,7 @@ const (
 	Degraded    State = "degraded"    // a revision runs, but not that of the newest module
 	Quarantined State = "quarantined" // it runs, and its circuit breaker is not closed
 	Failed      State = "failed"      // no revision runs
-	Standby     State = "standby"     // another replica of the host leads it, this one keeps it ready
+	Standby     State = "standby"     // this replica of the host does not lead it, and keeps it ready
 	Draining    State = "draining"    // its file is gone, its last runs are ending
 )
 
@@ -39,7 +40,7 @@ type facts struct {
 // Condition is what the runner knows of a plugin that runs.
 type Condition struct {
 	Tripped    bool // the circuit breaker of the running revision is not closed
-	OtherLeads bool // another replica leads the plugin, or may
+	NotLeading bool // this replica does not lead the plugin, or its Lease is late
 }
 
 // state is the only place that says in which state a plugin is.
@@ -53,7 +54,7 @@ func (f facts) state() State {
 		return Waiting
 	case !f.runs:
 		return Failed
-	case f.OtherLeads:
+	case f.NotLeading:
 		return Standby
 	case f.Tripped:
 		return Quarantined

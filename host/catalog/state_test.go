@@ -18,10 +18,10 @@ func TestStateFollowsFromFacts(t *testing.T) {
 			Loading:     f.loading && !f.draining,
 			Waiting:     !f.draining && !f.loading && !f.runs && f.waits,
 			Failed:      !f.draining && !f.loading && !f.runs && !f.waits,
-			Standby:     !f.draining && !f.loading && f.runs && f.OtherLeads,
-			Quarantined: !f.draining && !f.loading && f.runs && !f.OtherLeads && f.Tripped,
-			Degraded:    !f.draining && !f.loading && f.runs && !f.OtherLeads && !f.Tripped && f.failed,
-			Running:     !f.draining && !f.loading && f.runs && !f.OtherLeads && !f.Tripped && !f.failed,
+			Standby:     !f.draining && !f.loading && f.runs && f.NotLeading,
+			Quarantined: !f.draining && !f.loading && f.runs && !f.NotLeading && f.Tripped,
+			Degraded:    !f.draining && !f.loading && f.runs && !f.NotLeading && !f.Tripped && f.failed,
+			Running:     !f.draining && !f.loading && f.runs && !f.NotLeading && !f.Tripped && !f.failed,
 		}
 		if !want[state] {
 			t.Errorf("%+v: %s", f, state)

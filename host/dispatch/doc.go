@@ -37,7 +37,7 @@
 //	guestlog.go      what a guest logs during its call
 //	perform.go       what the run has led to, and its effects
 //	groups.go        groups of intents of which some have failed
-//	requeue.go       what changes when a run is tried again: postponed effects, outages, a run that cannot begin
+//	postponed.go       what changes when a run is tried again: postponed effects, outages, a run that cannot begin
 //	end.go           the end of a run
 //	due.go           what makes a key due
 //	triggers.go      which keys an event of the cluster concerns
@@ -71,7 +71,7 @@
 // # Where a question is answered
 //
 //	what makes a key due               due.go, host/queue/rules.go; which keys: triggers.go
-//	when is a failed run tried again   host/outcome/outcome.go, host/outcome/next.go, requeue.go
+//	when is a failed run tried again   host/outcome/outcome.go, host/outcome/classify.go, host/outcome/next.go, postponed.go
 //	how an edit becomes a status       host/cache/store.go, host/runner/controller.go (follow), triggers.go, due.go,
 //	                                   host/queue/queue.go, worker.go, call.go, host/outcome/outcome.go, perform.go,
 //	                                   host/effect/status.go

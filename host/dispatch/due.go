@@ -9,9 +9,10 @@ import (
 	"github.com/thole-dev/thole/host/queue"
 )
 
-// This file makes keys due. Nothing else adds keys to the queue of a controller. Which keys an event concerns is in
-// triggers.go and watches.go, and what a reason means for when and in which order they run is in queue/rules.go. A key
-// is also due at the time that its last run has ended with, see requeue.go.
+// This file makes keys due: nothing else calls Add of the queue. Which keys an event concerns is in triggers.go and
+// watches.go, and what a reason means for when and in which order they run is in queue/rules.go. A key is also due at the
+// time that its last run has ended with: outcome/next.go decides that, hand in end.go gives it to the queue, and
+// queue/deadlines.go makes the key due then.
 
 // cause is why keys become due.
 type cause struct {

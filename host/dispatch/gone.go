@@ -133,7 +133,7 @@ func (c *Controller) nextGone(key object.Key) *goneObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.goneObjects.byKey[key]
-	for len(all) > 0 && c.adaptGone(key, all[0], c.revision.Load()) {
+	for len(all) > 0 && c.adaptGone(key, all[0], c.revisionFor(key)) {
 		all = c.goneObjects.byKey[key]
 	}
 	if len(all) == 0 {

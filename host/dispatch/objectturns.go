@@ -192,7 +192,7 @@ func (r *run) lookAtTurns() {
 func (r *run) beginTurn(kind *ObjectTurns) bool {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if r.revision != r.c.revision.Load() {
+	if r.revision != r.c.revisionFor(r.item.Key) {
 		return false
 	}
 	t := &objectTurn{

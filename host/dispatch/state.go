@@ -75,7 +75,7 @@ func (c *Controller) stateFor(item workItem, given *object.Object, gone *goneObj
 	current, exists := c.Cache.Get(item.Key)
 	s := c.keys[item.Key]
 	switch {
-	case item.revision != c.revision.Load():
+	case item.revision != c.revisionFor(item.Key):
 		return nil
 	case gone != nil && !slices.Contains(c.goneObjects.byKey[item.Key], gone):
 		return nil

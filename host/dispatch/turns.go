@@ -163,7 +163,7 @@ func (c *Controller) processTurn(ctx context.Context, item workItem) {
 func (c *Controller) untilTurn(item workItem) (wait time.Duration, t roundTurn, exists bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if item.revision != c.revision.Load() {
+	if item.revision != c.revisionFor(item.Key) {
 		return 0, roundTurn{}, false
 	}
 	pending, exists := c.turns[item.Key.Name]

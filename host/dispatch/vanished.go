@@ -96,7 +96,7 @@ func (c *Controller) confirm(ctx context.Context, item workItem, g *goneObject) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g.held = false // it is not followed any more
-	dropped := c.adaptGone(item.Key, g, c.revision.Load())
+	dropped := c.adaptGone(item.Key, g, c.revisionFor(item.Key))
 	return !dropped, instead{putBack: dropped}
 }
 

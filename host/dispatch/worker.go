@@ -57,12 +57,16 @@ func (c *Controller) take(ctx context.Context) (workItem, bool) {
 			c.queue.PutBack(item)
 			return workItem{}, false
 		}
-		revision := c.revision.Load()
+		revision := c.revisionFor(item.Key)
 		if permit, ok := revision.Breaker.admit(c.queue, item, c.Name, c.standingOf(item.Key)); ok {
 			return workItem{item, revision, permit}, true
 		}
 	}
 }
+
+// revisionFor returns which revision runs a key. It is asked when the key is taken, and again when its run begins: the
+// revision may have been replaced since. Today one revision runs all keys.
+func (c *Controller) revisionFor(object.Key) *Revision { return c.revision.Load() }
 
 // awaitLease blocks until the replica leads the plugin, or ctx is done.
 func (c *Controller) awaitLease(ctx context.Context) {

@@ -6,8 +6,8 @@
 // It follows the result table of the design ("Results"), which is in this file,
 // and the document flux-result-computation, which takes precedence over Flux's
 // library. classify.go classifies how a run ended, groups.go what a failure of a
-// group of intents leads to, next.go computes when the next run follows, tries.go
-// counts, conditions.go and summary.go compute the conditions.
+// group of intents leads to, next.go computes when the next run follows
+// and counts tries, conditions.go and summary.go compute the conditions.
 //
 // # Who decides the target condition
 //

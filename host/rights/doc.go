@@ -6,12 +6,7 @@
 // namespaced kinds of owns, reads and watches, other than sensitive ones: see
 // [abi.Kind.Sensitive]. Kinds of writes always need an entry.
 //
-// Who says no when a plugin uses a verb on an object, in this order (may.go states where each is asked):
-//
-//	the manifest         host/dispatch/mayread.go for reads, host/effect/scope.go for writes
-//	the policy           may.go, within the ceiling of --config: host/config/ceiling.go
-//	what is followed     host/cache/scope, for reads
-//	RBAC of the account  host/access/mayuse.go for reads, the API server for writes
+// may.go has who says no when a plugin uses a verb on an object, in order, and where each is asked.
 //
 // # Files
 //

@@ -14,13 +14,14 @@ import (
 //  2. The namespaces of the policy. Writes: effect/scope.go, mayChangeIn. Reads: they are part of what is followed.
 //  3. The entries of the policy, and what needs none: the functions below. Reads: dispatch/mayread.go, of what ReadsOf
 //     has returned at the start. Writes: effect/scope.go, allow and mayPatchPrimary, and effect/label.go. What a change
-//     of a watched object makes due: dispatch/watches.go, mayConcern.
+//     of a watched object makes due: dispatch/watches.go, mayConcern. What is given up: effect/release.go.
 //  4. What is followed: namespaces, selectors, metadata alone. Reads: dispatch/mayread.go, by cache/scope.
-//  5. RBAC of the service account, unless the plugin acts as the host. Reads: dispatch/mayread.go, and changes:
+//  5. Whose the object is. Writes: effect/scope.go, mayApply and mayDelete.
+//  6. RBAC of the service account, unless the plugin acts as the host. Reads: dispatch/mayread.go, and changes:
 //     dispatch/unanswered.go, by access/mayuse.go. Writes: the API server, to which they are sent as the account.
 //
 // Before that config/ceiling.go refuses a policy with more than the configuration allows, by Cover, and
-// runner/policycheck.go a plugin whose manifest needs more than its policy has, by Suffice.
+// runner/policycheck.go a plugin whose manifest needs more than its policy has, by config/needs.go and Suffice.
 
 // Followed returns where a controller may use a verb on a kind that it follows: one of reading on all objects, one of
 // writing on those that belong to the primary, or come to.

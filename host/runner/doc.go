@@ -17,5 +17,8 @@
 //	informers.go           the informers that a revision reads, as dispatch and effect use them
 //	fields.go              whether the kinds have the fields of a manifest
 //	status.go              breakers, and what people see of a running plugin
+//	pluginstatus.go        what /plugins has of a plugin
+//	leaders.go             how the host asks which replica leads a plugin
+//	unpruned.go            children that nobody prunes any more
 //	leftoverfinalizers.go  finalizers that nobody removes any more
 package runner

@@ -81,7 +81,7 @@ func (r *Runner) Condition(plugin string) catalog.Condition {
 	b, e := p.breaker.Load(), p.effects.Load()
 	return catalog.Condition{
 		Tripped:    b != nil && b.Status().State != dispatch.BreakerClosed,
-		OtherLeads: e != nil && e.Lease != nil && e.Lease.Check() != nil,
+		NotLeading: e != nil && e.Lease != nil && e.Lease.Check() != nil,
 	}
 }
 

@@ -3,11 +3,11 @@
 //
 //	capability.go the declaration, the rights of the host, what inspect notes of a module
 //	settings.go   the sections of the configuration and of policies
-//	replicas.go   which replica leads which plugin, and what is shown of that
+//	replicas.go   joins the election to the host, and what is shown of it
 //	record.go     what the leader of a plugin records of its modules for the others
 //	kept.go       the last good modules
 //	metrics.go    the metric
-//	election      the Leases: who leads a plugin, and until when it may write
+//	election      the Leases decide who leads a plugin, and until when it may write
 //	lastgood      where last good modules are kept: a directory, and Secrets
 //
 // The Leases are given up when no plugin of this replica runs any more: see replicas.stop.
