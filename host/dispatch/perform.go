@@ -49,14 +49,13 @@ func (r *run) perform(ctx context.Context) {
 	if r.fault == nil && r.incomplete == nil { // else there is nothing to perform but a status
 		r.later = r.state.untilNotBefore() // because of an earlier run
 	}
-	steps := []func(context.Context){r.performIntents, r.failWithTurn, r.writeStatus, r.removeFinalizer, r.callPerformed}
-	if r.gone != nil {
-		steps = steps[:1] // nothing is written to the object itself
-	}
-	for _, step := range steps {
-		if r.later == 0 {
-			step(ctx)
+	for i, step := range [...]func(*run, context.Context){
+		(*run).performIntents, (*run).failWithTurn, (*run).writeStatus, (*run).removeFinalizer, (*run).callPerformed,
+	} {
+		if r.later > 0 || i > 0 && r.gone != nil { // nothing is written to an object that is gone
+			return
 		}
+		step(r, ctx)
 	}
 }
 
