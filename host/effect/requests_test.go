@@ -87,6 +87,21 @@ func TestRequestsAreWhatIsSent(t *testing.T) {
 			}},
 			verbs: []string{abi.VerbRelease, abi.VerbDelete},
 		},
+		"a delete of what is being deleted": {
+			cached: []string{fmt.Sprintf(child, "going", "d", owned+`,"deletionTimestamp":"2026-11-20T10:00:00Z"`)},
+			want:   Wanted{Result: &abi.Result{Delete: []abi.Delete{{Ref: ref("going")}}}},
+		},
+		"an apply of what shows the intent": {
+			cached: []string{strings.Replace(fmt.Sprintf(child, "same", "i", owned), `"uid"`,
+				`"annotations":{"thole.dev/applied":"`+digestOf(t, "same")+`"},"uid"`, 1)},
+			want: Wanted{Result: &abi.Result{Apply: []abi.Apply{{Object: intent("same", "1")}}}},
+		},
+		"what is not named any more is pruned": {
+			cached:     []string{pruned},
+			controller: func(c *abi.Controller) { c.Prune = true },
+			want:       Wanted{Result: &abi.Result{Prune: true}},
+			verbs:      []string{abi.VerbDelete},
+		},
 		"a kind that others write, too": {
 			cached:     []string{fmt.Sprintf(child, "shared", "s", "")},
 			controller: func(c *abi.Controller) { c.Owns, c.Writes = nil, []abi.Kind{configMap.Kind} },
@@ -179,6 +194,26 @@ func TestRequestsAreWhatIsSent(t *testing.T) {
 	}
 }
 
+// pruned is a ConfigMap that the controller has created for the Widget.
+const pruned = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"pruned","namespace":"default","uid":"p","resourceVersion":"3",` +
+	`"labels":{"thole.dev/applied-by":"demo.main"},` +
+	`"ownerReferences":[{"apiVersion":"test.thole.dev/v1","kind":"Widget","name":"w","uid":"u1","controller":true,"blockOwnerDeletion":true}],` +
+	`"managedFields":[{"manager":"thole/demo/main","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1",` +
+	`"fieldsV1":{"f:metadata":{"f:labels":{"f:thole.dev/applied-by":{}}}}}]}}`
+
+// digestOf returns the digest of an intent for a ConfigMap that the Widget owns.
+func digestOf(t *testing.T, name string) string {
+	t.Helper()
+	p := Planner{Plugin: "demo", Store: &store{}, Allow: allowing()}
+	var plan plan
+	text := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":"1"}}`, name)
+	target := Target{Controller: controller(list(configMap), nil), Object: parse(t, primary)}
+	if failure := plan.check(t.Context(), &p, target, &abi.Result{Apply: []abi.Apply{{Object: text}}}, false); failure != nil {
+		t.Fatal(failure)
+	}
+	return plan.applies[0].value(nil)
+}
+
 // perform performs what a run has decided, and returns the reasons of its failures.
 func perform(t *testing.T, w *world, target Target, want Wanted) (reasons []string) {
 	t.Helper()
@@ -207,6 +242,8 @@ func perform(t *testing.T, w *world, target Target, want Wanted) (reasons []stri
 func takeEverything(t *testing.T) http.HandlerFunc {
 	return func(out http.ResponseWriter, r *http.Request) {
 		switch {
+		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/pruned"):
+			respond(http.StatusOK, "application/json", pruned)(out, r)
 		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/free"), r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/w"):
 			respond(http.StatusOK, "application/json", `{"metadata":{"uid":"u1","resourceVersion":"5"}}`)(out, r)
 		case r.Method == http.MethodGet:
