@@ -32,7 +32,7 @@
 //	object, and who says so            reads, effect/scope.go for writes
 //	who leads a plugin                 with/leaderelection/election: plugin.go (leaseOf, look, Leader), lease.go,
 //	                                   claims.go; runner/leaders.go is how the core asks
-//	in which state is a plugin         catalog/state.go; its facts: catalog/status.go (statusOf), runner/status.go (Condition)
+//	in which state is a plugin         catalog/state.go; its facts: catalog/status.go (statusOf), runner/status.go (Impairments)
 //	what is sent for a run             effect/plan.go, effect/requests.go
 //	which revision runs a key          dispatch/worker.go, revisionFor
 //

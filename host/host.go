@@ -97,7 +97,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 			h.close(ctx)
 		}
 	}()
-	for _, make := range []func(context.Context) error{
+	for _, step := range []func(context.Context) error{
 		h.makeClients,      // which all others use
 		h.makeCapabilities, // which observe the stages, and are called by them
 		h.makeSource,
@@ -109,7 +109,7 @@ func New(ctx context.Context, c config.Config, env Environment) (_ *Host, err er
 		h.makeSecure,
 		h.makeServer, // last: it serves what all others have
 	} {
-		if err := make(ctx); err != nil {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -153,7 +153,7 @@ func (c *Catalog[G]) Status(plugin string) (status Status, known bool) {
 // stateOf returns the state of a plugin. The runner is asked without a lock.
 func (c *Catalog[G]) stateOf(plugin string, f facts) State {
 	if f.runs {
-		f.Condition = c.Runner.Condition(plugin)
+		f.Impairments = c.Runner.Impairments(plugin)
 	}
 	return f.state()
 }

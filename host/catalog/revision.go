@@ -80,8 +80,8 @@ type Runner[G Guest] interface {
 	// it is on probation itself: it has run and failed for no more objects than
 	// the one before it.
 	Healthy(plugin string) bool
-	// Condition returns what the state of a plugin that runs depends on. It must be quick.
-	Condition(plugin string) Condition
+	// Impairments returns those of a plugin that runs. It must be quick.
+	Impairments(plugin string) Impairments
 	// Stop ends the controllers of the plugin and blocks until none is running.
 	// removed states that the file is gone; else the host is stopping.
 	Stop(plugin string, removed bool)

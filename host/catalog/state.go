@@ -34,11 +34,11 @@ type facts struct {
 	waits    bool // the newest module, and does not run
 	failed   bool // the newest module does not run, for whatever reason
 
-	Condition
+	Impairments
 }
 
-// Condition is what the runner knows of a plugin that runs.
-type Condition struct {
+// Impairments are what keeps a plugin that runs from its work, as the runner knows it.
+type Impairments struct {
 	Tripped    bool // the circuit breaker of the running revision is not closed
 	NotLeading bool // this replica does not lead the plugin, or its Lease is late
 }

@@ -10,7 +10,7 @@ func TestStateFollowsFromFacts(t *testing.T) {
 	reached := map[State]bool{}
 	for bits := range 1 << 7 {
 		is := func(i int) bool { return bits&(1<<i) != 0 }
-		f := facts{is(0), is(1), is(2), is(3), is(4), Condition{is(5), is(6)}}
+		f := facts{is(0), is(1), is(2), is(3), is(4), Impairments{is(5), is(6)}}
 		state := f.state()
 		reached[state] = true
 		want := map[State]bool{
@@ -38,4 +38,19 @@ func TestStateFollowsFromFacts(t *testing.T) {
 	if len(reached) != len(States()) || slices.Contains(States(), "") {
 		t.Errorf("states %v, listed are %v", reached, States())
 	}
+}
+
+// What capabilities learn of a plugin is what /plugins has.
+func TestTheStateIsThatOfWhatRunsNow(t *testing.T) {
+	w := newWorld("A")
+	scenario(t, w, func(update func(...Module), c *testCatalog) {
+		update(module("p", "A/1"))
+		for state, impaired := range map[State]Impairments{Running: {}, Quarantined: {Tripped: true}, Standby: {NotLeading: true}} {
+			w.impaired = impaired
+			one, _ := c.Status("p")
+			if all := c.Statuses(); one.State != state || all[0].State != state {
+				t.Errorf("%+v: %s, and %s in the list", impaired, one.State, all[0].State)
+			}
+		}
+	})
 }

@@ -34,6 +34,7 @@ type world struct {
 	healthy  map[string]bool          // by plugin
 	lacking  map[string]string        // the right that an account lacks, by plugin
 	silent   bool                     // what accounts lack cannot be found out
+	impaired Impairments              // every plugin that runs
 	busy     map[string]chan struct{} // by version: Close blocks until it is closed, which Stop does
 }
 
@@ -276,7 +277,7 @@ func (w *world) Healthy(plugin string) bool {
 	return w.healthy[plugin]
 }
 
-func (w *world) Condition(string) Condition { return Condition{} }
+func (w *world) Impairments(string) Impairments { return w.impaired }
 
 func (w *world) Discard(*Revision[*guest]) {}
 

@@ -35,7 +35,7 @@ type Request struct {
 // Requests returns what a [Performer] sends for a run, in this order, if every object is as the cache shows it and
 // nothing is known of earlier runs: finalizer, patch, releases, applies, deletes, what is pruned, status, and the
 // removal of the finalizer. Of two requests for one object both name the version that the cache shows. What the cache
-// shows to change nothing is left out. A failure of an intent of a group ends the group, any other all that follows.
+// shows to change nothing is left out, and so are fields that go from one field manager to another (handover.go). A failure of an intent of a group ends the group, any other all that follows.
 func (p *Planner) Requests(ctx context.Context, t Target, want Wanted) (requests []Request, failures []*Failure) {
 	r := requester{plan: plan{Planner: p, target: t}, ended: map[string]bool{}}
 	var err error
@@ -200,15 +200,31 @@ func (r *requester) applyOf(a plannedApply) (*patch, error) {
 			return nil, err
 		}
 	}
-	o := applyOptions{force: force}
-	switch {
-	case have == nil && !a.create:
-		o.version = noVersion
-	case have != nil && a.adopts(have):
-		o.version = have.ResourceVersion
+	version, err := r.versionFor(a, have)
+	if err != nil {
+		return nil, err
 	}
-	p, err := r.applyPatch(a, have, o)
+	p, err := r.applyPatch(a, have, applyOptions{force: force, version: version})
 	return &p, err
+}
+
+// versionFor returns the resourceVersion of an apply: that of the object if the primary becomes its controller, or one
+// more primary that applies fields of it.
+func (r *requester) versionFor(a plannedApply, have *object.Object) (string, error) {
+	switch {
+	case have == nil && a.create:
+		return "", nil
+	case have == nil:
+		return noVersion, nil
+	case a.adopts(have):
+		return have.ResourceVersion, nil
+	case a.owned:
+		return "", nil
+	}
+	if _, shares := have.Annotations[a.annotation]; shares {
+		return "", nil
+	}
+	return have.ResourceVersion, mayJoin(have)
 }
 
 // deletion returns the request of a delete, nil if there is nothing to delete.

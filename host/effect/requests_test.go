@@ -108,6 +108,12 @@ func TestRequestsAreWhatIsSent(t *testing.T) {
 			want:       Wanted{Result: &abi.Result{Apply: []abi.Apply{{Object: intent("fresh", "1")}}}},
 			verbs:      []string{abi.VerbApply},
 		},
+		"fields of an object that exists": {
+			cached:     []string{fmt.Sprintf(child, "shared", "s", "")},
+			controller: func(c *abi.Controller) { c.Owns, c.Writes = nil, []abi.Kind{configMap.Kind} },
+			want:       Wanted{Result: &abi.Result{Apply: []abi.Apply{{Object: intent("shared", "2")}}}},
+			verbs:      []string{abi.VerbApply},
+		},
 		"a patch that changes something": {
 			want:  Wanted{Result: &abi.Result{Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}},
 			verbs: []string{abi.VerbPatch},
@@ -150,7 +156,7 @@ func TestRequestsAreWhatIsSent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, target := newFake(t, takeEverything(t))
+			w, target := newFake(t, takeEverything(t, test.cached))
 			if test.primary != "" {
 				target.Object = parse(t, test.primary)
 			}
@@ -238,14 +244,17 @@ func perform(t *testing.T, w *world, target Target, want Wanted) (reasons []stri
 	return reasons
 }
 
-// takeEverything is an API server that has nothing, and answers each write with an object of the next version.
-func takeEverything(t *testing.T) http.HandlerFunc {
+// takeEverything is an API server that has these objects and the Widget, and answers each write with an object of the
+// next version.
+func takeEverything(t *testing.T, objects []string) http.HandlerFunc {
+	byName := map[string]string{"w": primary}
+	for _, text := range objects {
+		byName[parse(t, text).Name] = text
+	}
 	return func(out http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/pruned"):
-			respond(http.StatusOK, "application/json", pruned)(out, r)
-		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/free"), r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/w"):
-			respond(http.StatusOK, "application/json", `{"metadata":{"uid":"u1","resourceVersion":"5"}}`)(out, r)
+		switch have := byName[path.Base(r.URL.Path)]; {
+		case r.Method == http.MethodGet && have != "":
+			respond(http.StatusOK, "application/json", have)(out, r)
 		case r.Method == http.MethodGet:
 			respondStatus(http.StatusNotFound, "NotFound", "not found", "")(out, r)
 		case r.Method == http.MethodDelete:

@@ -118,11 +118,16 @@ func (s *session) join(ctx context.Context, a plannedApply, have *object.Object)
 	if s.isSharing(a, have) {
 		return have, false, nil
 	}
+	return have, true, mayJoin(have)
+}
+
+// mayJoin checks whether one more primary may apply fields of an object.
+func mayJoin(have *object.Object) error {
 	if n := sharers(have.Annotations); n >= maxSharers {
-		return nil, false, denied(reasonTooManySharers,
+		return denied(reasonTooManySharers,
 			"%d primaries apply fields of the object, and no more than %d may: let fewer primaries name it, or give each an object of its own", n, maxSharers)
 	}
-	return have, true, nil
+	return nil
 }
 
 // isSharing reports whether the primary has applied fields of an object that it

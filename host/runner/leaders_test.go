@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/catalog"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
@@ -53,7 +54,7 @@ func TestAPluginThatGetsAnotherLeadStartsAnew(t *testing.T) {
 		}
 		return r.plugins["p"].controllers["c"], r.plugins["p"].effects.Load()
 	}
-	if c, p := start(of(1, false)); c.Lease != nil || p.Lease != nil {
+	if c, p := start(of(1, false)); c.Lease != nil || p.Lease != nil || r.Impairments("p") != (catalog.Impairments{}) {
 		t.Errorf("the only replica has the lead %v", c.Lease)
 	}
 	r.Stop("p", false)
@@ -66,6 +67,9 @@ func TestAPluginThatGetsAnotherLeadStartsAnew(t *testing.T) {
 		controller, performer = start(of(number+2, dryRun))
 		if err := performer.Lease.Check(); !errors.Is(err, errNotLeading) {
 			t.Errorf("a replica that does not lead may write: %v", err)
+		}
+		if !r.Impairments("p").NotLeading {
+			t.Error("it is taken for the one that leads")
 		}
 		if changes := number < 2; controller.Lease != want || (controller != before) != changes || (performer != former) != changes {
 			t.Errorf("dry run %v: a new controller %v, a new performer %v, by %v", dryRun, controller != before, performer != former, controller.Lease)

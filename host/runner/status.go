@@ -72,14 +72,14 @@ func (r *Runner) Statuses() map[string]Status {
 	return out
 }
 
-// Condition implements [catalog.Runner].
-func (r *Runner) Condition(plugin string) catalog.Condition {
+// Impairments implements [catalog.Runner].
+func (r *Runner) Impairments(plugin string) catalog.Impairments {
 	p := r.running(plugin)
 	if p == nil {
-		return catalog.Condition{}
+		return catalog.Impairments{}
 	}
 	b, e := p.breaker.Load(), p.effects.Load()
-	return catalog.Condition{
+	return catalog.Impairments{
 		Tripped:    b != nil && b.Status().State != dispatch.BreakerClosed,
 		NotLeading: e != nil && e.Lease != nil && e.Lease.Check() != nil,
 	}
