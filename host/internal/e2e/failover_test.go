@@ -24,9 +24,10 @@ import (
 
 // failOverSize is how much a test of fail-over does.
 type failOverSize struct {
-	objects, times int
-	change         time.Duration // between two changes of objects
-	elect          []string      // flags for the durations of the leader election
+	objects int
+	lasts   time.Duration // how long leaders fail in one way, once at least
+	change  time.Duration // between two changes of objects
+	elect   []string      // flags for the durations of the leader election
 }
 
 // soonExpires are flags for Leases that expire sooner than by default, for tests that wait for that. A leader
@@ -36,13 +37,17 @@ var soonExpires = []string{
 }
 
 // failOverSizeOf returns the size for the environment: with SOAK many objects and the
-// default lease, without it the test is short.
-func failOverSizeOf() failOverSize {
+// default lease, without it leaders fail once and the test is short.
+func failOverSizeOf(tb testing.TB) failOverSize {
+	tb.Helper()
 	if os.Getenv("SOAK") == "" {
-		return failOverSize{50, 1, 20 * time.Millisecond, soonExpires}
+		return failOverSize{50, 0, 20 * time.Millisecond, soonExpires}
 	}
-	return failOverSize{500, 20, 20 * time.Millisecond, nil}
+	return failOverSize{500, soakSizeOf(tb).duration / failOverWays, 20 * time.Millisecond, nil}
 }
+
+// failOverWays is in how many ways a leader fails: each takes its share of SOAK.
+const failOverWays = 6
 
 // releaseLimit is how soon another replica must write after the leader has given its Lease up. By
 // default a Lease expires after 15 s, so that one which was not given up is too late.
@@ -56,9 +61,9 @@ const workersInFlight = 8
 // cut off in one of several ways. Each change is reconciled, also those that were made while
 // nobody led, and by the audit log the replicas wrote one after the other.
 func TestSoakReplicasTakeOverWithoutLosingAKey(t *testing.T) {
-	size := failOverSizeOf()
+	size := failOverSizeOf(t)
 	useAuditedCluster(t)
-	for _, way := range []struct {
+	for _, way := range [failOverWays]struct {
 		name    string
 		late    int // how many writes may be sent by a replica that led before
 		limit   time.Duration
@@ -78,7 +83,8 @@ func TestSoakReplicasTakeOverWithoutLosingAKey(t *testing.T) {
 			}
 			f := newFailOver(t, size, program)
 			var took, firstWrites latencies
-			for n := range size.times {
+			ends := time.Now().Add(size.lasts)
+			for n := 0; n == 0 || time.Now().Before(ends); n++ {
 				stop := f.beginChanges()
 				<-time.After(500 * time.Millisecond)
 				f.failed = time.Now()
@@ -100,7 +106,7 @@ func TestSoakReplicasTakeOverWithoutLosingAKey(t *testing.T) {
 			if t.Failed() {
 				return
 			}
-			t.Logf("%s, %d times, %d objects: the next replica wrote after p50 %s, max %s; nobody wrote for p50 %s, max %s", way.name, size.times, size.objects,
+			t.Logf("%s, %d times, %d objects: the next replica wrote after p50 %s, max %s; nobody wrote for p50 %s, max %s", way.name, len(took), size.objects,
 				took.quantile(.5), took.quantile(1), firstWrites.quantile(.5), firstWrites.quantile(1))
 			if longest := took.quantile(1); longest > way.limit {
 				t.Errorf("the next replica wrote after %s, want %s", longest, way.limit)

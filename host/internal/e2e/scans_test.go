@@ -27,7 +27,7 @@ func TestTheReplicaThatLeadsScans(t *testing.T) {
 	d.install("agenda", wasmbuild.Build(t, wasmbuild.TinyGo, agenda))
 	replica := func() *process {
 		return start(t, d, ns, allowAll, func(h *tholetest.Host) {
-			h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+ns), failOverSizeOf().elect...)
+			h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+ns), failOverSizeOf(t).elect...)
 		})
 	}
 	expect := func(p *process, scans, objects bool) {

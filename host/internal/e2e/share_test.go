@@ -61,7 +61,7 @@ func TestAReplicaReleasesWhatAnotherOneHasShared(t *testing.T) {
 	d.installPolicy("share", "allow: [{groups: [''], kinds: [ConfigMap], verbs: [create, patch]}]")
 	must(t, tryCreate(t.Context(), configMaps, "ConfigMap", ns, "all", nil))
 	elect := func(h *tholetest.Host) {
-		h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+ns), failOverSizeOf().elect...)
+		h.Args = append(append(h.Args, "--leader-elect", "--leader-elect-resource-namespace="+ns), failOverSizeOf(t).elect...)
 	}
 	leader := start(t, d, ns, allowAll, elect)
 	leader.awaitRunning("share", 1)
