@@ -2,7 +2,7 @@
 // at /ui.
 //
 //	capability.go the declaration
-//	page.go       the pages, by the templates of page.html
+//	page.go       the pages, and html.go their HTML
 //	snapshot.go   everything that they show, at one time
 //	numbers.go    metrics of controllers, and rates.go their counters of the last minute
 //	history.go    what was loaded
@@ -11,6 +11,6 @@
 // objects. All of them are collected when somebody asks for a page, and at most once in [validity]. The
 // package itself remembers what was loaded, and the counters of the last minute.
 //
-// Whatever a plugin or an object can name is text for html/template, and one line. The page needs no scripts;
+// Whatever a plugin or an object can name is escaped text, and one line. The page needs no scripts;
 // the one that it has gets the page again and replaces what has changed.
 package page

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	g "maragu.dev/gomponents"
 
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/runner"
@@ -84,20 +84,11 @@ func (p *page) snapshot() (*snapshot, error) {
 	return s, nil
 }
 
-//go:embed page.html
-var source string
-
 //go:embed page.css
 var style string
 
 //go:embed page.js
 var script string
-
-var pages = template.Must(template.New("page").Funcs(template.FuncMap{
-	"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is page.css
-	"script": func() template.JS { return template.JS(script) },  //nolint:gosec // it is page.js
-	"age":    age, "took": took, "rate": rate, "short": runner.ShortDigest, "one": one, "number": number, "failing": failing,
-}).Parse(source))
 
 // policy lets a page have its own style and script and nothing else, whatever is in it.
 var policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -131,7 +122,8 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 		p.servePlugin(w, s, plugin, r.URL.Query())
 		return
 	}
-	p.write(w, http.StatusOK, "overview", p.overview(s))
+	o := p.overview(s)
+	p.write(w, http.StatusOK, o.html())
 }
 
 // frame is what all pages have.
@@ -165,25 +157,6 @@ func (p *page) overview(s *snapshot) overview {
 	o.Slowest = first(s.where(func(*objectView) bool { return true }, orders["slowest"]), overviewSlowest)
 	o.Loads = first(p.history.of(""), overviewLoads)
 	return o
-}
-
-// moment is a time and that of the snapshot.
-type moment struct{ Now, At time.Time }
-
-// Ago returns the data of how long ago a time was.
-func (s *snapshot) Ago(at time.Time) moment { return moment{s.At, at} }
-
-// objectTable is the data of a table of objects.
-type objectTable struct {
-	*snapshot
-	ID      string // of its section
-	Plugins bool   // there is a column for them
-	Objects []*objectView
-}
-
-// ForObjects returns the data of a table.
-func (f frame) ForObjects(id string, objects []*objectView) objectTable {
-	return objectTable{f.snapshot, id, f.Home == "", objects}
 }
 
 func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
@@ -245,7 +218,7 @@ func (p *page) servePlugin(w http.ResponseWriter, s *snapshot, name string, valu
 	default: // it was removed
 		code = http.StatusNotFound
 	}
-	p.write(w, code, "plugin", data)
+	p.write(w, code, data.html())
 }
 
 // find finds the objects that are shown.
@@ -266,9 +239,9 @@ func (d *pluginPage) find(plugin string) {
 	}
 }
 
-func (p *page) write(w http.ResponseWriter, code int, name string, data any) {
+func (p *page) write(w http.ResponseWriter, code int, document g.Node) {
 	var text bytes.Buffer
-	if err := pages.ExecuteTemplate(&text, name, data); err != nil {
+	if err := document.Render(&text); err != nil {
 		p.logger.Error("cannot make the status page", "error", err)
 		http.Error(w, "the page cannot be made: the log of the host states why", http.StatusInternalServerError)
 		return
