@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/cache"
@@ -60,9 +59,9 @@ type Host struct {
 	logger    hclog.Logger
 	metrics   *telemetry.Metrics
 	events    events.Observer
-	cluster   *rest.Config          // with the metrics of requests
-	unlimited *kubernetes.Clientset // see newUnlimited
-	sender    *kubeevents.Sender    // of the Events of plugins
+	cluster   *rest.Config       // with the metrics of requests
+	unlimited runner.Clients     // see newUnlimited
+	sender    *kubeevents.Sender // of the Events of plugins
 	// leaders is nil if there is one replica.
 	leaders         runner.Leaders
 	handlers, views map[string]http.Handler           // of capabilities
@@ -130,7 +129,7 @@ func (h *Host) makeCapabilities(context.Context) (err error) {
 	observers := events.Observers(h.env.Events, h.metrics.CountEvents())
 	h.events = observers
 	h.capabilities = h.env.Capabilities.New(runner.Environment{
-		Cluster: h.cluster, Client: h.unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger,
+		Cluster: h.cluster, Clients: h.unlimited, Metrics: h.metrics, Events: h.events, Logger: h.logger,
 		Version: h.env.Version, Pod: h.env.Pod, DryRun: h.config.DryRun, CacheDir: h.config.CacheDir, MaxModule: h.maxModule(),
 	}, h.config.Values)
 	h.handlers, h.views = handlersOf(h.capabilities)

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/certificates"
+	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/serve"
 )
 
@@ -30,15 +30,15 @@ type secure struct {
 // metricsValidity is that of the certificate.
 const metricsValidity = 90 * 24 * time.Hour
 
-func newSecure(h *Host, client *kubernetes.Clientset, pod *corev1.ObjectReference) (*secure, error) {
+func newSecure(h *Host, clients runner.Clients, pod *corev1.ObjectReference) (*secure, error) {
 	c := h.config.Metrics
 	if !*c.Secure {
 		return nil, nil
 	}
 	s := &secure{
 		h: h,
-		viewers: access.NewViewers(access.NewTokens(access.TokensConfig{Reviews: client.AuthenticationV1()}),
-			access.New(access.OfCallers(client.AuthorizationV1()))),
+		viewers: access.NewViewers(access.NewTokens(access.TokensConfig{Reviews: clients.Authentication}),
+			access.New(access.OfCallers(clients.Authorization))),
 		asked: rate.Sometimes{First: 1, Interval: 10 * time.Second},
 	}
 	names := []string{"localhost", "127.0.0.1", "::1"}
@@ -46,7 +46,7 @@ func newSecure(h *Host, client *kubernetes.Clientset, pod *corev1.ObjectReferenc
 		service := c.Service + "." + pod.Namespace
 		names = append([]string{c.Service, service, service + ".svc"}, names...)
 		s.keeper = certificates.NewKeeper(certificates.KeeperConfig{
-			Secrets: client.CoreV1(), Namespace: pod.Namespace, Name: c.Secret, Hosts: names, Validity: metricsValidity,
+			Secrets: clients.Core, Namespace: pod.Namespace, Name: c.Secret, Hosts: names, Validity: metricsValidity,
 			// Who verifies it does not tell: they have from two thirds to nine tenths of its life to read the
 			// next authority.
 			Arrived: func(context.Context, []byte) bool { return false }, Changed: func() {},

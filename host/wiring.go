@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/access"
@@ -68,17 +67,17 @@ func (h *Host) setLogLevels(snapshot source.Snapshot, policies map[string]config
 	}
 }
 
-// newUnlimited returns a client without a rate limit, for those that have bounds of their own: see
+// newUnlimited returns clients without a rate limit, for users that have bounds of their own: see
 // access.Config.
-func newUnlimited(cluster *rest.Config) (*kubernetes.Clientset, error) {
+func newUnlimited(cluster *rest.Config) (runner.Clients, error) {
 	config := rest.CopyConfig(cluster)
 	config.RateLimiter, config.QPS = nil, -1
-	return kubernetes.NewForConfig(config)
+	return runner.NewClients(config)
 }
 
 // newReviewer returns what asks the API server for the rights of service accounts.
-func newReviewer(client *kubernetes.Clientset, c config.Config, allowedFor time.Duration) *access.Reviewer {
-	return access.New(access.Config{Client: client.AuthorizationV1(), Local: c.InNamespaces(), Accounts: client.CoreV1(), AllowedFor: allowedFor})
+func newReviewer(clients runner.Clients, c config.Config, allowedFor time.Duration) *access.Reviewer {
+	return access.New(access.Config{Client: clients.Authorization, Local: c.InNamespaces(), Accounts: clients.Core, AllowedFor: allowedFor})
 }
 
 // loader loads modules into the sandbox for the catalog.

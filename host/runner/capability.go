@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
@@ -25,8 +24,8 @@ import (
 // Environment is what a host gives its capabilities.
 type Environment struct {
 	Cluster *rest.Config
-	Client  kubernetes.Interface // without a limit of requests: who uses it has one
-	Metrics *telemetry.Metrics   // for series of their own
+	Clients Clients            // without a limit of requests: their users have bounds of their own
+	Metrics *telemetry.Metrics // for series of their own
 	Events  events.Observer
 	Logger  hclog.Logger
 	Version string // of the host

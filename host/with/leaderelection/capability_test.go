@@ -83,14 +83,17 @@ func (r *replica) set(digest, good string) {
 func start(t *testing.T, c *rest.Config, pod string) *replica {
 	t.Helper()
 	r := &replica{t: t}
+	clients, err := runner.NewClients(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := newHostSettings()
 	s.LeaderElect, s.RetryPeriod.Duration = true, s.RetryPeriod.Duration/10
 	r.part = newCapability(runner.Environment{
-		Client: kubernetes.NewForConfigOrDie(c), Metrics: telemetry.NewMetrics(), Logger: hclog.NewNullLogger(), Section: s,
+		Clients: clients, Metrics: telemetry.NewMetrics(), Logger: hclog.NewNullLogger(), Section: s,
 		Pod: &corev1.ObjectReference{Namespace: "default", Name: pod}, CacheDir: t.TempDir(), MaxModule: 1 << 20,
 	})
 	r.replicas = r.part.Leaders.(*replicas)
-	var err error
 	if r.run, err = r.part.Start(t.Context(), runner.Host{
 		Directory: directory{r: r},
 		Reconsider: func(string) {

@@ -67,7 +67,7 @@ func (r *replicas) start(ctx context.Context, host runner.Host) (run func(contex
 		return nil, err
 	}
 	if r.election, err = election.New(election.Config{
-		Client: r.env.Client, Namespace: namespace, Name: s.ResourceName, Shards: s.Shards,
+		Client: r.env.Clients.Coordination, Namespace: namespace, Name: s.ResourceName, Shards: s.Shards,
 		Identity:      replica + "_" + string(uuid.NewUUID()),
 		LeaseDuration: s.LeaseDuration.Duration, RenewDeadline: s.RenewDeadline.Duration, RetryPeriod: s.RetryPeriod.Duration,
 		Changed: r.changed, Annotated: r.annotated, Rejected: r.rejected, Ready: r.ready, Logger: r.logger,

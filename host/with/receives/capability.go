@@ -37,8 +37,8 @@ func newCapability(env runner.Environment) runner.Capability {
 	h := New(Config{
 		Receivers: c.receivers.all,
 		Starting:  func() bool { return c.awaits(c.receivers.knows) },
-		Tokens:    env.Client.AuthenticationV1(),
-		Access:    access.New(access.OfCallers(env.Client.AuthorizationV1())),
+		Tokens:    env.Clients.Authentication,
+		Access:    access.New(access.OfCallers(env.Clients.Authorization)),
 		Audiences: settings.Audiences,
 		Metrics:   c.metrics,
 		Logger:    env.Logger.Named("receive"),

@@ -123,8 +123,10 @@ func TestReceiversAreThoseOfTheRunningRevisions(t *testing.T) {
 
 func TestSeriesOfAPluginExistWhileItReceives(t *testing.T) {
 	m := telemetry.NewMetrics()
+	client := fake.NewClientset()
 	env := runner.Environment{
-		Section: newHostSettings(), Client: fake.NewClientset(), Metrics: m, Logger: hclog.NewNullLogger(),
+		Section: newHostSettings(), Clients: runner.Clients{Authentication: client.AuthenticationV1(), Authorization: client.AuthorizationV1()},
+		Metrics: m, Logger: hclog.NewNullLogger(),
 	}
 	c := Capability().New(env)
 	if _, err := c.Start(t.Context(), runner.Host{Awaits: func(runs func(string) bool) bool { return !runs("p") }}); err != nil {

@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/thole-dev/thole/host/internal/explain"
@@ -23,8 +24,17 @@ func (r *Registrar) follow(ctx context.Context, running *sync.WaitGroup) {
 	selector := labels.Set{labelHost: r.label}.String()
 	kick := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { r.Kick() }, UpdateFunc: func(any, any) { r.Kick() }, DeleteFunc: func(any) { r.Kick() }}
 	for _, resource := range []schema.GroupVersionResource{validatingResource, mutatingResource} {
-		informer := dynamicinformer.NewFilteredDynamicInformer(r.Client, resource, "", 0, cache.Indexers{},
-			func(o *metav1.ListOptions) { o.LabelSelector = selector }).Informer()
+		client := r.Client.Resource(resource)
+		informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				o.LabelSelector = selector
+				return client.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				o.LabelSelector = selector
+				return client.Watch(ctx, o)
+			},
+		}, r.Client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 		_ = informer.SetTransform(withoutManagedFields) // it has not started
 		_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
 			r.Logger.Debug("cannot follow", "resource", resource.Resource, "error", explain.Forbidden(err))

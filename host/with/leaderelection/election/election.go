@@ -16,14 +16,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/thole-dev/thole/host/internal/explain"
 )
 
 // Config configures an [Election].
 type Config struct {
-	Client    kubernetes.Interface
+	Client    coordinationclient.LeasesGetter
 	Namespace string // of the Leases
 	Name      string // the Leases are NAME-shard-0 and so on, and NAME-plugin-PLUGIN
 	Identity  string // of the replica; it must be unique

@@ -121,7 +121,7 @@ func newReplica(t *testing.T, config *rest.Config, identity string, with ...func
 	own.QPS = -1
 	own.Wrap(r.trip)
 	c := Config{
-		Client: kubernetes.NewForConfigOrDie(own), Namespace: "default", Name: "thole", Identity: identity, Shards: 4,
+		Client: kubernetes.NewForConfigOrDie(own).CoordinationV1(), Namespace: "default", Name: "thole", Identity: identity, Shards: 4,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Changed: func(*Lease) { r.changes.Add(1) }, Logger: hclog.NewNullLogger(),
 	}
@@ -336,7 +336,7 @@ func TestAnnotationsStayWhenAnotherReplicaLeads(t *testing.T) {
 }
 
 func TestPluginsAreSpreadOverShards(t *testing.T) {
-	e, err := New(Config{Client: kubernetes.NewForConfigOrDie(&rest.Config{}), Namespace: "n", Name: "thole", Identity: "i", Shards: 4, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
+	e, err := New(Config{Client: kubernetes.NewForConfigOrDie(&rest.Config{}).CoordinationV1(), Namespace: "n", Name: "thole", Identity: "i", Shards: 4, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func newLease(e *Election, name string) (*Lease, error) {
 	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: name},
-			Client:     client{e.Client.CoordinationV1().Leases(e.Namespace), l},
+			Client:     client{e.Client.Leases(e.Namespace), l},
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
 		},
 		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
@@ -261,7 +261,7 @@ func (l *Lease) Annotate(ctx context.Context, annotations map[string]*string) (e
 			return err
 		}
 		l.failed(err)
-		if _, err := (client{l.e.Client.CoordinationV1().Leases(l.e.Namespace), l}).Get(ctx, l.Name, metav1.GetOptions{}); err != nil {
+		if _, err := (client{l.e.Client.Leases(l.e.Namespace), l}).Get(ctx, l.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
 	}
@@ -280,7 +280,7 @@ func (l *Lease) annotate(ctx context.Context, annotations map[string]*string) er
 	if base == nil {
 		return fmt.Errorf("the Lease %s was deleted", l.Name)
 	}
-	reply, err := l.e.Client.CoordinationV1().Leases(l.e.Namespace).Patch(ctx, l.Name, types.MergePatchType, annotationPatch(base, annotations), metav1.PatchOptions{})
+	reply, err := l.e.Client.Leases(l.e.Namespace).Patch(ctx, l.Name, types.MergePatchType, annotationPatch(base, annotations), metav1.PatchOptions{})
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -91,7 +91,7 @@ type listWatch struct {
 }
 
 func (l *listWatch) leases() coordinationclient.LeaseInterface {
-	return l.e.Client.CoordinationV1().Leases(l.e.Namespace)
+	return l.e.Client.Leases(l.e.Namespace)
 }
 
 func (l *listWatch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -311,7 +311,7 @@ func TestThreeReplicasSendFewRequests(t *testing.T) {
 	var plugins []*Plugin
 	for i := range 3 {
 		e, err := New(Config{
-			Client: kubernetes.NewForConfigOrDie(counted), Namespace: "default", Name: "thole", Identity: fmt.Sprint(i), Shards: 4,
+			Client: kubernetes.NewForConfigOrDie(counted).CoordinationV1(), Namespace: "default", Name: "thole", Identity: fmt.Sprint(i), Shards: 4,
 			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, Logger: hclog.NewNullLogger(),
 		})
 		if err != nil {
