@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/rights"
-	"github.com/thole-dev/thole/host/with/standard"
 )
 
 func configCommand() *cobra.Command {
@@ -30,7 +30,7 @@ the host starts.
 The output is YAML that --config, or the plugin directory, takes.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return misuse(cmd, errors.New("name one plugin, or none for the configuration: thole config [PLUGIN]"))
+				return command.Misuse(cmd, errors.New("name one plugin, or none for the configuration: thole config [PLUGIN]"))
 			}
 			return nil
 		},
@@ -46,11 +46,11 @@ The output is YAML that --config, or the plugin directory, takes.`,
 }
 
 func (f *runFlags) printConfig(cmd *cobra.Command) error {
-	c, err := f.configWith(cmd, noDirectory)
+	c, err := f.configWith(cmd, command.NoDirectory)
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
-	if c = c.WithDefaults(); c.Plugins == noDirectory {
+	if c = c.WithDefaults(); c.Plugins == command.NoDirectory {
 		c.Plugins = ""
 	}
 	return printYAML(cmd, c)
@@ -58,11 +58,11 @@ func (f *runFlags) printConfig(cmd *cobra.Command) error {
 
 func (f *runFlags) printPolicy(cmd *cobra.Command, plugin string) error {
 	if !abi.ValidName(plugin) {
-		return misuse(cmd, fmt.Errorf("%q cannot be the name of a plugin: it is that of its file without .wasm", plugin))
+		return command.Misuse(cmd, fmt.Errorf("%q cannot be the name of a plugin: it is that of its file without .wasm", plugin))
 	}
 	c, err := f.config(cmd)
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
 	text, err := os.ReadFile(filepath.Join(c.Plugins, plugin+".yaml"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -83,27 +83,6 @@ func printYAML(cmd *cobra.Command, value any) error {
 	}
 	_, err = cmd.OutOrStdout().Write(text)
 	return err
-}
-
-// hostConfig reads the file of --config, if there is one, and sets what was
-// given by flags over it. The configuration is valid once its defaults are
-// filled in, which is left to its user: thole dev has some of its own.
-func hostConfig(file string, setFlags func(*config.Config)) (c config.Config, err error) {
-	c.Sections = standard.Capabilities().Sections()
-	if file != "" {
-		if c, err = config.Read(file, c.Sections...); err != nil {
-			return c, err
-		}
-	}
-	setFlags(&c)
-	return c, c.WithDefaults().Validate()
-}
-
-// override sets a field to the value of a flag if the flag was given.
-func override[T any](cmd *cobra.Command, flag string, field *T, value T) {
-	if cmd.Flags().Changed(flag) {
-		*field = value
-	}
 }
 
 // sectionFlags returns the flags of the fields of capabilities, which set those of c.
@@ -130,7 +109,3 @@ func overrideSections(cmd *cobra.Command, c *config.Config) {
 		}
 	})
 }
-
-// noDirectory stands for the plugins' directory in the configuration of a
-// command that does not read it from there.
-const noDirectory = "-"

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/finalizers"
@@ -47,7 +48,7 @@ of the pod. The exit code is 1 if something failed or could not be searched, and
 0 if there is nothing to release.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return misuse(cmd, errors.New("name the plugin: thole finalizers PLUGIN"))
+				return command.Misuse(cmd, errors.New("name the plugin: thole finalizers PLUGIN"))
 			}
 			return nil
 		},
@@ -74,14 +75,14 @@ func (f *finalizersFlags) run(cmd *cobra.Command, plugin string, kinds []string)
 		err = errors.New("--dry-run goes with --release; without it nothing is written")
 	}
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
 	cluster, namespace, err := f.cluster()
 	if err != nil {
 		return err
 	}
 	config := finalizers.Config{
-		Cluster: cluster, Version: version, Owner: owner, Kinds: kinds, Namespace: namespace, DryRun: f.dryRun,
+		Cluster: cluster, Version: command.Version, Owner: owner, Kinds: kinds, Namespace: namespace, DryRun: f.dryRun,
 	}
 	held, incomplete := finalizers.Find(cmd.Context(), config)
 	if !f.release || len(held) == 0 {

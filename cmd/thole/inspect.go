@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
@@ -36,7 +37,7 @@ what the plugin writes it has every verb: remove those that it does not need.
 The exit code is 0 if the plugin would be loaded and 1 if not.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return misuse(cmd, errors.New("name the one file of a plugin: thole inspect FILE"))
+				return command.Misuse(cmd, errors.New("name the one file of a plugin: thole inspect FILE"))
 			}
 			return nil
 		},
@@ -51,11 +52,11 @@ The exit code is 0 if the plugin would be loaded and 1 if not.`,
 
 func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 	if !slices.Contains(inspect.Formats(), f.output) {
-		return misuse(cmd, fmt.Errorf("-o %q is none of %s", f.output, strings.Join(inspect.Formats(), ", ")))
+		return command.Misuse(cmd, fmt.Errorf("-o %q is none of %s", f.output, strings.Join(inspect.Formats(), ", ")))
 	}
 	options, err := f.options()
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
 	if f.kubeconfig != "" {
 		if options.Cluster, err = kubeconfig.Load(f.kubeconfig); err != nil {
@@ -73,10 +74,10 @@ func (f *inspectFlags) inspect(cmd *cobra.Command, file string) error {
 }
 
 func (f *inspectFlags) options() (o inspect.Options, err error) {
-	o.Compiler = compiler
+	o.Compiler = command.Compiler
 	all := standard.Capabilities()
 	o.Capabilities, o.Rows, o.Rules, o.Notes = all.Modules(), all.Rows(), all.Rules, all.Notes
-	o.Host, err = hostConfig(f.configFile, func(c *config.Config) { c.Plugins = noDirectory })
+	o.Host, err = command.HostConfig(f.configFile, func(c *config.Config) { c.Plugins = command.NoDirectory })
 	if o.ReadPolicy = o.Host.WithDefaults().ReadUnbounded; f.configFile != "" {
 		o.ReadPolicy = o.Host.WithDefaults().ReadPolicy
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,10 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 	"github.com/thole-dev/thole/internal/wasmbuild"
 )
-
-var update = flag.Bool("update", false, "write what the scripts of testdata show into them")
 
 // scriptCommands are what scripts can do besides running thole:
 //
@@ -71,7 +69,7 @@ func TestInspectExitCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expectExitCodes(t, map[string]int{
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"inspect --help":                        0,
 		"inspect echo.wasm":                     0,
 		"inspect echo.wasm -o json":             0,

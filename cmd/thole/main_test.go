@@ -10,20 +10,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/thole-dev/thole/cmd/internal/command"
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"thole": func() { os.Exit(Main()) }})
+	commandtest.Main(m, rootCommand)
 }
 
 // TestScripts runs what people type, and shows what they get.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", Cmds: scriptCommands, UpdateScripts: *update})
+	commandtest.RunScripts(t, scriptCommands)
 }
 
 func TestExitCodes(t *testing.T) {
-	expectExitCodes(t, map[string]int{
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"--help":                             0,
 		"run --help":                         0,
 		"":                                   2,
@@ -48,7 +49,7 @@ func TestCredentialsThatAreNotAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said strings.Builder
-	code := execute(t.Context(), []string{"finalizers", "demo", "--kubeconfig", file}, io.Discard, &said)
+	code := command.Execute(t.Context(), rootCommand(), []string{"finalizers", "demo", "--kubeconfig", file}, io.Discard, &said)
 	if code != 1 || !strings.HasSuffix(said.String(), "; renew the credentials in the kubeconfig, or the token of the service account\n") {
 		t.Errorf("exit code %d: %s", code, said.String())
 	}
@@ -61,7 +62,7 @@ func TestTheErrorThatEndsAHostIsALineOfItsLog(t *testing.T) {
 		"text": "thole: ",
 	} {
 		var said strings.Builder
-		code := execute(t.Context(), []string{"run", "--plugins", "d", "--kubeconfig", "none\"x", "--log-format", format}, io.Discard, &said)
+		code := command.Execute(t.Context(), rootCommand(), []string{"run", "--plugins", "d", "--kubeconfig", "none\"x", "--log-format", format}, io.Discard, &said)
 		if text := said.String(); code != 1 || !strings.Contains(text, want) || !strings.Contains(text, "none") || strings.Count(text, "\n") != 1 ||
 			json.Valid([]byte(text)) != (format == "json") {
 			t.Errorf("%s: exit code %d: %s", format, code, text)
@@ -72,17 +73,8 @@ func TestTheErrorThatEndsAHostIsALineOfItsLog(t *testing.T) {
 func TestErrorsDoNotSteerTerminals(t *testing.T) {
 	for _, args := range [][]string{{"inspect", "a\x1b[2Jb.wasm"}, {"run", "--nonsense\x1b[2J"}} {
 		var said strings.Builder
-		if code := execute(t.Context(), args, io.Discard, &said); code == 0 || strings.ContainsRune(said.String(), '\x1b') {
+		if code := command.Execute(t.Context(), rootCommand(), args, io.Discard, &said); code == 0 || strings.ContainsRune(said.String(), '\x1b') {
 			t.Errorf("%q: exit code %d: %q", args, code, said.String())
-		}
-	}
-}
-
-func expectExitCodes(t *testing.T, commands map[string]int) {
-	t.Helper()
-	for command, want := range commands {
-		if got := execute(t.Context(), strings.Fields(command), io.Discard, io.Discard); got != want {
-			t.Errorf("thole %s: exit code %d, want %d", command, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/cmd/thole/internal/pluginlist"
 )
 
@@ -27,10 +28,10 @@ leaves nothing out, and -o json prints the reply of the host.
 The exit code is 1 if the host is not reached, or has no plugin of a NAME.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if !slices.Contains(pluginlist.Formats(), output) {
-				return misuse(cmd, fmt.Errorf("-o %q is none of %s", output, strings.Join(pluginlist.Formats(), ", ")))
+				return command.Misuse(cmd, fmt.Errorf("-o %q is none of %s", output, strings.Join(pluginlist.Formats(), ", ")))
 			}
 			if err := server.Validate(); err != nil {
-				return misuse(cmd, err)
+				return command.Misuse(cmd, err)
 			}
 			list, err := server.Get(cmd.Context())
 			if _, refused := errors.AsType[*pluginlist.RefusedError](err); refused {

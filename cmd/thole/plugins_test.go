@@ -5,6 +5,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/thole-dev/thole/cmd/internal/command"
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 func TestPluginsExitCodes(t *testing.T) {
@@ -13,7 +16,7 @@ func TestPluginsExitCodes(t *testing.T) {
 	}))
 	t.Cleanup(host.Close)
 	at := "plugins --address " + host.URL
-	expectExitCodes(t, map[string]int{
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"plugins --help":                       0,
 		at:                                     0,
 		at + " a":                              0,
@@ -26,7 +29,7 @@ func TestPluginsExitCodes(t *testing.T) {
 		"plugins --nonsense":                   2,
 	})
 	var stdout, stderr strings.Builder
-	if code := execute(t.Context(), strings.Fields(at+" b"), &stdout, &stderr); code != 1 || stdout.Len() > 0 || stderr.String() != "thole: the host has no plugin \"b\"\n" {
+	if code := command.Execute(t.Context(), rootCommand(), strings.Fields(at+" b"), &stdout, &stderr); code != 1 || stdout.Len() > 0 || stderr.String() != "thole: the host has no plugin \"b\"\n" {
 		t.Errorf("exit code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
@@ -49,7 +50,7 @@ If the plugin would be refused, or its policy allows too little, nothing is
 printed but the reason, and the exit code is 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return misuse(cmd, errors.New("name the one file of a plugin: thole rbac FILE"))
+				return command.Misuse(cmd, errors.New("name the one file of a plugin: thole rbac FILE"))
 			}
 			return nil
 		},
@@ -68,16 +69,16 @@ printed but the reason, and the exit code is 1.`,
 func (f *rbacFlags) run(cmd *cobra.Command, file string) error {
 	o, err := f.accounts()
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
-	o.Host, err = hostConfig(f.configFile, func(c *config.Config) {
-		c.Plugins = noDirectory
-		override(cmd, "namespace", &c.Namespace, f.namespace)
+	o.Host, err = command.HostConfig(f.configFile, func(c *config.Config) {
+		c.Plugins = command.NoDirectory
+		command.Override(cmd, "namespace", &c.Namespace, f.namespace)
 	})
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
-	load := inspect.Options{Host: o.Host, Compiler: compiler, Capabilities: standard.Capabilities().Modules(), Rules: standard.Capabilities().Rules}
+	load := inspect.Options{Host: o.Host, Compiler: command.Compiler, Capabilities: standard.Capabilities().Modules(), Rules: standard.Capabilities().Rules}
 	if f.kubeconfig != "" {
 		if load.Cluster, err = kubeconfig.Load(f.kubeconfig); err != nil {
 			return err
@@ -146,7 +147,7 @@ func (f *rbacFlags) readPolicy(cmd *cobra.Command, report *inspect.Report, o *in
 		o.Account = o.Policy.Account()
 	}
 	if o.Account == (rights.Account{}) {
-		return misuse(cmd, fmt.Errorf("the plugin has no service account: name one by --service-account, or as serviceAccount in %s.yaml", report.Name))
+		return command.Misuse(cmd, fmt.Errorf("the plugin has no service account: name one by --service-account, or as serviceAccount in %s.yaml", report.Name))
 	}
 	if f.configFile != "" {
 		return o.Host.MayActAs(report.Name, o.Account)

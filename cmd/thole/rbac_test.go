@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/thole-dev/thole/abi/tck"
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 func TestRBACExitCodes(t *testing.T) {
@@ -18,7 +19,7 @@ func TestRBACExitCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expectExitCodes(t, map[string]int{
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"rbac --help": 0,
 		"rbac echo.wasm --service-account team/robot":                             0,
 		"rbac echo.wasm --service-account team/robot --constrained-impersonation": 0,
@@ -37,5 +38,5 @@ func TestRBACExitCodes(t *testing.T) {
 	if err := os.Mkdir("echo.yaml", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	expectExitCodes(t, map[string]int{"rbac echo.wasm --service-account team/robot": 1})
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{"rbac echo.wasm --service-account team/robot": 1})
 }

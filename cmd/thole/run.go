@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/config"
@@ -41,7 +42,7 @@ func runCommand() *cobra.Command {
 Each <name>.wasm in the directory is a plugin; files that are added, replaced
 or removed while the host runs are taken up. Without --kubeconfig the host uses
 the service account of its pod.`,
-		Args: noArgs("thole run takes flags only; the plugins' directory is that of --plugins"),
+		Args: command.NoArgs("thole run takes flags only; the plugins' directory is that of --plugins"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.addConfig(cmd)
@@ -69,11 +70,11 @@ func (f *runFlags) addConfig(cmd *cobra.Command) {
 func (f *runFlags) run(cmd *cobra.Command) error {
 	config, err := f.config(cmd)
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
 	logger, err := telemetry.NewLogger(telemetry.LogConfig{Level: f.logLevel, Format: f.logFormat, Output: cmd.ErrOrStderr()})
 	if err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
 	telemetry.BridgeKubernetes(logger)
 	cluster, err := f.cluster()
@@ -81,8 +82,8 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		err = serve(cmd, config, cluster, logger)
 	}
 	if err != nil && f.logFormat == "json" { // whoever reads the log reads nothing else
-		logger.Error("the host has ended with an error", "error", errorText(err))
-		return loggedError{err}
+		logger.Error("the host has ended with an error", "error", command.ErrorText(err))
+		return command.Logged(err)
 	}
 	return err
 }
@@ -99,7 +100,7 @@ func serve(cmd *cobra.Command, config config.Config, cluster *rest.Config, logge
 	defer signal.Stop(hangups)
 	h, err := host.New(cmd.Context(), config, host.Environment{
 		Cluster: cluster, Logger: logger, Events: telemetry.LogEvents(logger),
-		Version: version, Pod: podOf(os.Getenv, logger), Compiler: compiler, Capabilities: standard.Capabilities(),
+		Version: command.Version, Pod: podOf(os.Getenv, logger), Compiler: command.Compiler, Capabilities: standard.Capabilities(),
 	})
 	if err != nil {
 		return err
@@ -135,15 +136,15 @@ func (f *runFlags) config(cmd *cobra.Command) (config.Config, error) {
 
 // configWith is [runFlags.config], with a directory for when none is named.
 func (f *runFlags) configWith(cmd *cobra.Command, plugins string) (config.Config, error) {
-	return hostConfig(f.configFile, func(c *config.Config) {
-		override(cmd, "plugins", &c.Plugins, f.plugins)
-		override(cmd, "namespace", &c.Namespace, f.namespace)
-		override(cmd, "listen", &c.Listen, f.listen)
-		override(cmd, "metrics-secure", &c.Metrics.Secure, &f.secure)
-		override(cmd, "profiling", &c.Profiling, f.profiling)
+	return command.HostConfig(f.configFile, func(c *config.Config) {
+		command.Override(cmd, "plugins", &c.Plugins, f.plugins)
+		command.Override(cmd, "namespace", &c.Namespace, f.namespace)
+		command.Override(cmd, "listen", &c.Listen, f.listen)
+		command.Override(cmd, "metrics-secure", &c.Metrics.Secure, &f.secure)
+		command.Override(cmd, "profiling", &c.Profiling, f.profiling)
 		overrideSections(cmd, c)
-		override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
-		override(cmd, "dry-run", &c.DryRun, f.dryRun)
+		command.Override(cmd, "host-identity", &c.HostIdentity, f.hostIdentity)
+		command.Override(cmd, "dry-run", &c.DryRun, f.dryRun)
 		c.Plugins = cmp.Or(c.Plugins, plugins)
 	})
 }

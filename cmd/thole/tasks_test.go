@@ -2,18 +2,18 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 // TestWrongUseOfTasksIsRefused starts nothing that takes long.
 func TestWrongUseOfTasksIsRefused(t *testing.T) {
-	if err := dependOn(".ci"); err != nil {
+	if err := commandtest.DependOn(".ci"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestWrongUseOfTasksIsRefused(t *testing.T) {
 	} {
 		words := strings.Fields(c.command)
 		task := exec.CommandContext(t.Context(), words[0], words[1:]...)
-		task.Dir, task.Env = repository, outsideMake()
+		task.Dir, task.Env = commandtest.Repository, outsideMake()
 		out, err := task.CombinedOutput()
 		code := 0
 		if ended, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -45,27 +45,10 @@ func TestWrongUseOfTasksIsRefused(t *testing.T) {
 	}
 }
 
-const repository = "../.." // from the folder that tests run in
-
 // outsideMake returns the environment without the variables of make, by which this test
 // may be run.
 func outsideMake() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
 	})
-}
-
-// dependOn looks at all files of folders of the repository: that is how the go
-// command learns that a cached test result depends on them.
-func dependOn(folders ...string) error {
-	var errs []error
-	for _, folder := range folders {
-		errs = append(errs, filepath.WalkDir(filepath.Join(repository, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err == nil {
-				_, err = os.Stat(path)
-			}
-			return err
-		}))
-	}
-	return errors.Join(errs...)
 }

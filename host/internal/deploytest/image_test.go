@@ -104,7 +104,7 @@ func program(t *testing.T) string {
 
 var builtProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "thole")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+testVersion, "-o", path, "./cmd/thole")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X github.com/thole-dev/thole/cmd/internal/command.Version="+testVersion, "-o", path, "./cmd/thole")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New("build thole: " + err.Error() + "\n" + string(out))

@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
 
 var maps = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 

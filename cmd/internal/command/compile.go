@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"os"
@@ -12,13 +12,13 @@ import (
 // module. It is not for people, and its arguments may change.
 const compileName = "compile-module"
 
-// compiler is this program as a compiler; nil in tests that call execute.
-var compiler []string
+// Compiler is this program as a compiler; nil in tests that call [Execute].
+var Compiler []string
 
 // becomeCompiler lets this program be run as a compiler.
 func becomeCompiler() {
 	if self, err := os.Executable(); err == nil {
-		compiler = []string{self, compileName}
+		Compiler = []string{self, compileName}
 	}
 }
 

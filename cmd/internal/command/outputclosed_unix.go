@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package command
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whenClosed calls closed when the reader of out, a pipe or terminal, has gone. A
+// WhenClosed calls closed when the reader of out, a pipe or terminal, has gone. A
 // command that writes seldom would not notice it otherwise. It is never called for
 // a file.
-func whenClosed(out *os.File, closed func()) {
+func WhenClosed(out *os.File, closed func()) {
 	go func() {
 		fds := []unix.PollFd{{Fd: int32(out.Fd())}} // without events: only errors are reported
 		for {

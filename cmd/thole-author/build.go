@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/internal/toolchain"
 	"github.com/thole-dev/thole/internal/toolchain/traps"
 )
@@ -35,11 +36,11 @@ the plugin contains, nothing is built: the places are printed, and what to write
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 1:
-				return misuse(cmd, errors.New("name the one directory of a plugin's main package: thole build -o FILE DIR"))
+				return command.Misuse(cmd, errors.New("name the one directory of a plugin's main package: thole build -o FILE DIR"))
 			case f.out == "":
-				return misuse(cmd, errors.New("-o names the file to write"))
+				return command.Misuse(cmd, errors.New("-o names the file to write"))
 			case f.standard && f.tinygo != "":
-				return misuse(cmd, errors.New("--go and --tinygo are two compilers: leave one of them out"))
+				return command.Misuse(cmd, errors.New("--go and --tinygo are two compilers: leave one of them out"))
 			}
 			return nil
 		},

@@ -12,6 +12,9 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/thole-dev/thole/cmd/internal/command"
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 // writeProgram writes the main package of a module that returns the value of an expression.
@@ -58,7 +61,7 @@ func TestBothCompilersGiveTheValuesOfGo(t *testing.T) {
 	for _, flags := range []string{"", "--go "} {
 		module := filepath.Join(out, "plugins.d", "x.wasm")
 		var said strings.Builder
-		if code := execute(t.Context(), strings.Fields("build "+flags+"-o "+module+" "+dir), io.Discard, &said); code != 0 {
+		if code := command.Execute(t.Context(), rootCommand(), strings.Fields("build "+flags+"-o "+module+" "+dir), io.Discard, &said); code != 0 {
 			t.Fatalf("%s: exit code %d: %s", flags, code, &said)
 		}
 		if got := answer(t, module); got != 7 {
@@ -75,18 +78,18 @@ func TestRelease_AnUncorrectedTinyGoIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a TinyGo")
 	}
-	tools, err := filepath.Abs(filepath.Join(repository, ".tools", "tinygo"))
+	tools, err := filepath.Abs(filepath.Join(commandtest.Repository, ".tools", "tinygo"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(tools); err != nil {
 		t.Skip("the TinyGo is not one that `make tools` has built: ", err)
 	}
-	if err := dependOn(".ci/tools/tinygo"); err != nil {
+	if err := commandtest.DependOn(".ci/tools/tinygo"); err != nil {
 		t.Fatal(err)
 	}
 	module := t.TempDir()
-	if err := os.CopyFS(module, os.DirFS(filepath.Join(repository, ".ci", "tools", "tinygo"))); err != nil {
+	if err := os.CopyFS(module, os.DirFS(filepath.Join(commandtest.Repository, ".ci", "tools", "tinygo"))); err != nil {
 		t.Fatal(err)
 	}
 	uncorrected := filepath.Join(t.TempDir(), "tinygo")
@@ -105,7 +108,7 @@ func TestRelease_AnUncorrectedTinyGoIsRefused(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.wasm")
 	build := func(expression string) (code int, said string) {
 		var text strings.Builder
-		code = execute(t.Context(), []string{"build", "--tinygo", uncorrected, "-o", out, writeProgram(t, expression)}, io.Discard, &text)
+		code = command.Execute(t.Context(), rootCommand(), []string{"build", "--tinygo", uncorrected, "-o", out, writeProgram(t, expression)}, io.Discard, &text)
 		return code, text.String()
 	}
 	for range 2 { // the result is kept

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"syscall"
 )
 
-// interruptible is for a command that runs until the user ends it. The returned
+// Interruptible is for a command that runs until the user ends it. The returned
 // context ends with the first signal, and hurry is closed by the second one, which
 // asks not to wait for anything. Writing to a closed pipe becomes an error instead
 // of the death of the process, which would leave its files behind. release must be
 // called at the end.
-func interruptible(parent context.Context) (ctx context.Context, hurry <-chan struct{}, release func()) {
+func Interruptible(parent context.Context) (ctx context.Context, hurry <-chan struct{}, release func()) {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		ends = append(ends, syscall.SIGHUP)

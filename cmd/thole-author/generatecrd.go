@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/thole-dev/thole/cmd/thole/internal/crdgen"
+	"github.com/thole-dev/thole/cmd/internal/command"
+	"github.com/thole-dev/thole/cmd/thole-author/internal/crdgen"
 	"github.com/thole-dev/thole/sdk/generate"
 )
 
@@ -43,10 +44,10 @@ refuse, is an error with its place, and nothing is written.
 With --check nothing is written, and the exit code is 1 if the file is stale.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return misuse(cmd, fmt.Errorf("unexpected argument %q: name one directory: thole generate crd [DIR]", args[1]))
+				return command.Misuse(cmd, fmt.Errorf("unexpected argument %q: name one directory: thole generate crd [DIR]", args[1]))
 			}
 			if f.check && f.output == "-" {
-				return misuse(cmd, errors.New("--check compares with a file: leave out --output, or name the file"))
+				return command.Misuse(cmd, errors.New("--check compares with a file: leave out --output, or name the file"))
 			}
 			return nil
 		},

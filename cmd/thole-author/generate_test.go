@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/thole-dev/thole/cmd/internal/command"
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 // The additional script command
@@ -16,10 +19,10 @@ import (
 //	module
 //
 // makes the directory an author's module that uses the SDK of this repository.
-func init() {
-	scriptCommands["module"] = func(ts *testscript.TestScript, _ bool, _ []string) {
-		ts.Check(dependOn("abi", "sdk"))
-		root, err := filepath.Abs(repository)
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"module": func(ts *testscript.TestScript, _ bool, _ []string) {
+		ts.Check(commandtest.DependOn("abi", "sdk"))
+		root, err := filepath.Abs(commandtest.Repository)
 		ts.Check(err)
 		sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 		ts.Check(err)
@@ -31,14 +34,14 @@ func init() {
 			ts.Check(err)
 			ts.Setenv(name, strings.TrimSpace(string(value)))
 		}
-	}
+	},
 }
 
 func TestGenerateExitCodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	expectExitCodes(t, map[string]int{
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"generate --help":          0,
 		"generate .":               1, // this package has no types for a codec
 		"generate ./missing":       1,
@@ -79,7 +82,7 @@ func init() {
 
 func main() {}
 `)
-	root, err := filepath.Abs(repository)
+	root, err := filepath.Abs(commandtest.Repository)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +102,10 @@ func main() {}
 		}
 	}
 	tinygo := filepath.Join(root, ".tools", "tinygo", "bin", "tinygo")
-	for _, command := range []string{"generate", "build --tinygo " + tinygo + " -o large.wasm .", "inspect large.wasm"} {
+	for _, line := range []string{"generate", "build --tinygo " + tinygo + " -o large.wasm .", "inspect large.wasm"} {
 		var said strings.Builder
-		if code := execute(t.Context(), strings.Fields(command), &said, &said); code != 0 {
-			t.Fatalf("thole %s: exit code %d: %s", command, code, &said)
+		if code := command.Execute(t.Context(), rootCommand(), strings.Fields(line), &said, &said); code != 0 {
+			t.Fatalf("thole %s: exit code %d: %s", line, code, &said)
 		}
 	}
 }
@@ -111,7 +114,7 @@ func TestGenerateNeedsGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, args := range [][]string{{"generate"}, {"generate", "crd"}} {
 		var stderr strings.Builder
-		if code := execute(t.Context(), args, &strings.Builder{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "needs the go command") {
+		if code := command.Execute(t.Context(), rootCommand(), args, &strings.Builder{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "needs the go command") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr.String())
 		}
 	}

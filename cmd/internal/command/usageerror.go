@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -18,18 +18,19 @@ type usageError struct {
 
 func (e *usageError) Unwrap() error { return e.error }
 
-func misuse(cmd *cobra.Command, err error) error {
+// Misuse returns an error in the use of a command: [Execute] returns 2 for it. nil stays nil.
+func Misuse(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &usageError{cmd.CommandPath(), err}
 }
 
-// noArgs refuses arguments as wrong use; instead is what to do.
-func noArgs(instead string) cobra.PositionalArgs {
+// NoArgs refuses arguments as wrong use; instead is what to do.
+func NoArgs(instead string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return misuse(cmd, fmt.Errorf("unexpected argument %q: %s", args[0], instead))
+			return Misuse(cmd, fmt.Errorf("unexpected argument %q: %s", args[0], instead))
 		}
 		return nil
 	}

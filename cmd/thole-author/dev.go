@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/thole-dev/thole/cmd/thole/internal/devloop"
+	"github.com/thole-dev/thole/cmd/internal/command"
+	"github.com/thole-dev/thole/cmd/thole-author/internal/devloop"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/with/standard"
 )
@@ -50,7 +51,7 @@ With --once the command ends by itself when the objects of sample.yaml are
 Ready; if they are not in time, it prints why and its exit code is 1.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return misuse(cmd, fmt.Errorf("unexpected argument %q: name one directory: thole dev [DIR]", args[1]))
+				return command.Misuse(cmd, fmt.Errorf("unexpected argument %q: name one directory: thole dev [DIR]", args[1]))
 			}
 			return nil
 		},
@@ -81,7 +82,7 @@ Ready; if they are not in time, it prints why and its exit code is 1.`,
 
 func (f *devFlags) dev(cmd *cobra.Command) error {
 	if err := f.complete(cmd); err != nil {
-		return misuse(cmd, err)
+		return command.Misuse(cmd, err)
 	}
 	if f.logFile != "" {
 		log, err := os.Create(f.logFile)
@@ -91,7 +92,7 @@ func (f *devFlags) dev(cmd *cobra.Command) error {
 		defer log.Close()
 		f.Log = log
 	}
-	ctx, hurry, release := interruptible(cmd.Context())
+	ctx, hurry, release := command.Interruptible(cmd.Context())
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,12 +118,12 @@ func (f *devFlags) complete(cmd *cobra.Command) (err error) {
 	case f.Timeout <= 0:
 		return fmt.Errorf("--timeout: %s is not positive", f.Timeout)
 	}
-	f.Host, err = hostConfig(f.configFile, func(c *config.Config) {
-		c.Plugins = noDirectory // the session makes its own
-		override(cmd, "listen", &c.Listen, f.listen)
-		override(cmd, "namespace", &c.Namespace, f.namespace)
+	f.Host, err = command.HostConfig(f.configFile, func(c *config.Config) {
+		c.Plugins = command.NoDirectory // the session makes its own
+		command.Override(cmd, "listen", &c.Listen, f.listen)
+		command.Override(cmd, "namespace", &c.Namespace, f.namespace)
 	})
-	f.Version, f.Compiler, f.Capabilities = version, compiler, standard.Capabilities()
+	f.Version, f.Compiler, f.Capabilities = command.Version, command.Compiler, standard.Capabilities()
 	return err
 }
 
@@ -137,6 +138,6 @@ func (f *devFlags) setOutput(out io.Writer, end func()) {
 	info, err := file.Stat()
 	f.Colour = err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if file == os.Stdout {
-		whenClosed(file, end)
+		command.WhenClosed(file, end)
 	}
 }

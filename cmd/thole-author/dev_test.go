@@ -1,10 +1,14 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/thole-dev/thole/cmd/internal/commandtest"
+)
 
 func TestDevExitCodes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	expectExitCodes(t, map[string]int{
+	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"dev --help":                     0,
 		"dev":                            1, // no module here
 		"dev missing":                    1,
