@@ -25,7 +25,7 @@ devcluster := cmd/thole-devcluster
 # What a program is compiled from, folders too, since a file may go: $(call sources,DIR ...).
 # The go command finds out for itself, but needs seconds for it: it reads all of Kubernetes.
 sources = $(shell find $(1) \( -name testdata -o -name '*_test.go' \) -prune -o -print 2>/dev/null) $(shell go env GOROOT)/VERSION
-program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-author cmd/thole-faultproxy cmd/internal internal)
+program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-tools cmd/thole-faultproxy cmd/internal internal)
 
 plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
 plugin_files := $(plugins:%=bin/plugins/%.wasm) \
@@ -45,7 +45,7 @@ tools: ## make TinyGo available: from PATH, or built into .tools
 build: programs bin/thole-faultproxy plugins ## build all programs and the plugins into bin
 
 .PHONY: programs
-programs: bin/thole bin/thole-author devcluster tools ## build thole, and what authors of plugins need, into bin
+programs: bin/thole bin/thole-tools devcluster tools ## build thole, and what authors of plugins need, into bin
 
 .PHONY: demo
 demo: programs ## build and run the example on a real control plane until Ctrl-C (DEMO_ONCE=1: until Ready)
@@ -103,8 +103,8 @@ clean: ## remove what build, bench and tests made; .tools stays
 bin/thole: $(program_sources)
 	@.ci/go-build cmd/thole $@
 
-bin/thole-author: $(program_sources)
-	@.ci/go-build cmd/thole-author $@
+bin/thole-tools: $(program_sources)
+	@.ci/go-build cmd/thole-tools $@
 
 bin/thole-faultproxy: $(program_sources)
 	@.ci/go-build cmd/thole-faultproxy $@
@@ -119,8 +119,8 @@ bin/thole-devcluster: $(call sources,$(devcluster))
 plugins: $(plugin_files)
 
 .SECONDEXPANSION:
-bin/plugins/%.wasm: $$(wildcard plugins/$$*/*.go) $(guest_sources) | tools bin/thole-author
-	bin/thole-author build -o $@ ./plugins/$*
+bin/plugins/%.wasm: $$(wildcard plugins/$$*/*.go) $(guest_sources) | tools bin/thole-tools
+	bin/thole-tools build -o $@ ./plugins/$*
 
 bin/plugins/%.yaml: plugins/%/policy.yaml
 	@mkdir -p $(@D)

@@ -6,7 +6,7 @@ import (
 	"github.com/thole-dev/thole/abi"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 type (
 	// Kind is a kind at one API version: {"apps/v1", "Deployment"}.

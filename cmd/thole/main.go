@@ -17,5 +17,5 @@ func main() { os.Exit(command.Main(rootCommand)) }
 func rootCommand() *cobra.Command {
 	return command.Root("Host Kubernetes controllers that are WebAssembly modules",
 		"run, dev, plugins, config, finalizers, inspect, rbac or generate",
-		append(authorCommands(), runCommand(), pluginsCommand(), configCommand(), inspectCommand(), rbacCommand(), finalizersCommand())...)
+		append(toolCommands(), runCommand(), pluginsCommand(), configCommand(), finalizersCommand())...)
 }

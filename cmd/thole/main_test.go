@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs what people type, and shows what they get.
 func TestScripts(t *testing.T) {
-	commandtest.RunScripts(t, scriptCommands)
+	commandtest.RunScripts(t, nil)
 }
 
 func TestExitCodes(t *testing.T) {
@@ -71,7 +71,7 @@ func TestTheErrorThatEndsAHostIsALineOfItsLog(t *testing.T) {
 }
 
 func TestErrorsDoNotSteerTerminals(t *testing.T) {
-	for _, args := range [][]string{{"inspect", "a\x1b[2Jb.wasm"}, {"run", "--nonsense\x1b[2J"}} {
+	for _, args := range [][]string{{"config", "a\x1b[2Jb"}, {"run", "--nonsense\x1b[2J"}} {
 		var said strings.Builder
 		if code := command.Execute(t.Context(), rootCommand(), args, io.Discard, &said); code == 0 || strings.ContainsRune(said.String(), '\x1b') {
 			t.Errorf("%q: exit code %d: %q", args, code, said.String())

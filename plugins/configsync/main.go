@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 const (
 	// namespacesAnnotation is on a source: a label selector of namespaces, or *.

@@ -14,7 +14,7 @@ import (
 	"github.com/thole-dev/thole/sdk/handlers"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate crd
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate crd
 
 func init() {
 	sdk.Plugin("kopfexample", "0.1.0")

@@ -17,8 +17,8 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate crd
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate crd
 
 var labKind = sdk.Kind{APIVersion: "example.thole.dev/v1", Kind: "LabInstanceRequest"}
 

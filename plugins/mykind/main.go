@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/sdk/operator"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate crd
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate crd
 
 func init() {
 	sdk.Plugin("mykind", "0.1.0")

@@ -17,7 +17,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate crd
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate crd
 
 func init() {
 	sdk.Plugin("podmanager", "0.1.0")

@@ -14,7 +14,7 @@ import (
 	"github.com/thole-dev/thole/sdk/children"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 var (
 	replicaSetKind = sdk.Kind{APIVersion: "apps/v1", Kind: "ReplicaSet"}

@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 // kinds are the kinds whose objects may have a time to live. To add one, add a line, and
 // the rights to get, list, watch and delete its objects.

@@ -1,5 +1,5 @@
 // Package command has what the commands of thole share: how a command line runs, ends and reports its errors, whether
-// its command is in the program thole or in thole-author.
+// its command is in the program thole or in thole-tools.
 package command
 
 import (

@@ -1,4 +1,4 @@
-// Package commandtest has what the tests of thole and of thole-author share.
+// Package commandtest has what the tests of thole and of thole-tools share.
 package commandtest
 
 import (

@@ -26,7 +26,7 @@ import (
 const root = "../../../"
 
 // markers is the plugin with every marker and kind of type that has a schema.
-const markers = root + "cmd/thole-author/internal/crdgen/testdata/accepted/markers/crd.yaml"
+const markers = root + "cmd/thole-tools/internal/crdgen/testdata/accepted/markers/crd.yaml"
 
 var (
 	crds    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -54,7 +54,7 @@ func TestGeneratedCRDs(t *testing.T) {
 
 // generated returns the definitions of a plugin.
 func generated(t *testing.T, dir string) []*unstructured.Unstructured {
-	program, err := tholetest.Program("thole-author")
+	program, err := tholetest.Program("thole-tools")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func generated(t *testing.T, dir string) []*unstructured.Unstructured {
 // files returns the generated files of the examples and of the tests of the generator.
 func files(t *testing.T) []string {
 	var found []string
-	for _, pattern := range []string{"plugins/*/crd.yaml", "cmd/thole-author/internal/crdgen/testdata/accepted/*/crd.yaml"} {
+	for _, pattern := range []string{"plugins/*/crd.yaml", "cmd/thole-tools/internal/crdgen/testdata/accepted/*/crd.yaml"} {
 		paths, err := filepath.Glob(root + pattern)
 		if err != nil || len(paths) < 2 {
 			t.Fatalf("%s: found %q, error %v", pattern, paths, err)

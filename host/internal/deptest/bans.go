@@ -79,7 +79,7 @@ var hostBans = []Ban{
 			"what a compiler is tried with is no guest",
 	},
 	{
-		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/source/...", "./cmd/thole-author/internal/devloop/..."}},
+		Importers: Set{Of: []string{"./..."}, Except: []string{"./host/source/...", "./cmd/thole-tools/internal/devloop/..."}},
 		Imported:  Set{Of: []string{"github.com/fsnotify/..."}},
 		Why: "host/source is where plugins come from: the rest sees snapshots, whatever they were read from; " +
 			"devloop watches the source code of a plugin",
@@ -180,7 +180,7 @@ func stageBans() []Ban {
 		{
 			Importers: Set{Of: []string{"./host/...", "./cmd/thole/..."}, Except: []string{"./host/internal/..."}},
 			Imported:  Set{Of: []string{"go/...", "golang.org/x/tools/...", "sigs.k8s.io/controller-tools/...", "./sdk/...", "./internal/toolchain/..."}},
-			Why:       "tools of authors are in cmd/thole-author: the program that runs in a cluster does without them",
+			Why:       "tools for a workstation are in cmd/thole-tools: the program that runs in a cluster does without them",
 		},
 		{
 			Importers: Set{Of: slices.Concat(stages, leaves)},

@@ -96,7 +96,7 @@ func TestEveryBanForbidsSomethingAndNoMore(t *testing.T) {
 		{"host/sandbox/meter", "github.com/tetratelabs/wazero", true},
 		{"host/source", "github.com/fsnotify/fsnotify", false},
 		{"host/catalog", "github.com/fsnotify/fsnotify", true},
-		{"cmd/thole-author/internal/devloop", "github.com/fsnotify/fsnotify", false},
+		{"cmd/thole-tools/internal/devloop", "github.com/fsnotify/fsnotify", false},
 		{"cmd/thole", "github.com/fsnotify/fsnotify", true},
 		{"host/dispatch", "github.com/hashicorp/go-hclog", false},
 		{"host/dispatch", "k8s.io/client-go/dynamic", true},
@@ -176,7 +176,7 @@ func TestEveryBanForbidsSomethingAndNoMore(t *testing.T) {
 		{"host/runner", "k8s.io/client-go/kubernetes/typed/core/v1", false},
 		{"host/with/webhooks", "k8s.io/client-go/dynamic/dynamicinformer", true},
 		{"cmd/thole", "go/types", true},
-		{"cmd/thole-author", "go/types", false},
+		{"cmd/thole-tools", "go/types", false},
 	}
 	hit := make([]bool, len(Bans))
 	for _, c := range cases {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// program is the path of thole-author.
+// program is the path of thole-tools.
 var program string
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		return // all of them start a control plane
 	}
 	var err error
-	if program, err = tholetest.Program("thole-author"); err != nil {
+	if program, err = tholetest.Program("thole-tools"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

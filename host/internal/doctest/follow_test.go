@@ -81,7 +81,7 @@ func newcomer(t *testing.T) *reader {
 	done(t, os.Symlink(filepath.Join(root(t), ".tools"), filepath.Join(clone, ".tools")))
 	done(t, os.Symlink(devclusterProgram(t), filepath.Join(clone, "bin", "thole-devcluster")))
 	done(t, os.Symlink(thole(t), filepath.Join(clone, "bin", "thole")))
-	done(t, os.Symlink(filepath.Join(root(t), "bin", "thole-author"), filepath.Join(clone, "bin", "thole-author")))
+	done(t, os.Symlink(filepath.Join(root(t), "bin", "thole-tools"), filepath.Join(clone, "bin", "thole-tools")))
 	standInMake(t, filepath.Join(tools, "make"))
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		standInKubectl(t, filepath.Join(tools, "kubectl"))
@@ -102,10 +102,10 @@ func devclusterProgram(t *testing.T) string {
 	return program
 }
 
-// thole returns the path of the program, which has that for authors beside it.
+// thole returns the path of the program, which has thole-tools beside it.
 func thole(t *testing.T) string {
 	t.Helper()
-	_, err := tholetest.Program("thole-author")
+	_, err := tholetest.Program("thole-tools")
 	done(t, err)
 	program, err := tholetest.Program("thole")
 	done(t, err)

@@ -34,7 +34,7 @@ func annotationTable(t *testing.T) string {
 }
 
 func nameTable(t *testing.T) string {
-	objects, devloop, webhooks := constants(t, "host/object"), constants(t, "cmd/thole-author/internal/devloop"), constants(t, "host/with/webhooks")
+	objects, devloop, webhooks := constants(t, "host/object"), constants(t, "cmd/thole-tools/internal/devloop"), constants(t, "host/with/webhooks")
 	return table([]string{"name", "what", ""}, [][]string{
 		{code(effect.Finalizer("<plugin>", "<controller>")), "finalizer", "Holds an object until the controller's cleanup has succeeded"},
 		{code(objects.value(t, "ManagerPrefix") + "<plugin>/<controller>"), "field manager", "Primaries and the objects that they own. A name of more than 128 bytes is cut and ends in a digest"},

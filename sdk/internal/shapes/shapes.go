@@ -12,7 +12,7 @@ import (
 	"github.com/thole-dev/thole/sdk/internal/shapes/parts"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate ./...
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate ./...
 
 // Scalars has all kinds of values without parts.
 //

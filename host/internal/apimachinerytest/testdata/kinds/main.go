@@ -29,7 +29,7 @@ import (
 	"github.com/thole-dev/thole/sdk/kubernetes/statefulset"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 func init() {
 	sdk.Register(sdk.Controller[Spec, Status]{

@@ -3,7 +3,7 @@ package main
 
 import "github.com/thole-dev/thole/sdk"
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 func init() {
 	sdk.Register(sdk.Controller[Spec, Status]{

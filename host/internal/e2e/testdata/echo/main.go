@@ -9,7 +9,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 // Spec is text to copy, and text that makes the object larger.
 type Spec struct {

@@ -10,6 +10,6 @@ import (
 	_ "github.com/thole-dev/thole/sdk/sdktest/wasmtest/testdata/documents/website"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate ./...
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate ./...
 
 func main() {}

@@ -9,7 +9,7 @@ import (
 	"github.com/thole-dev/thole/sdk/handlers"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 // Spec is what the handlers react to.
 type Spec struct {

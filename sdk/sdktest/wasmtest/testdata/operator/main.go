@@ -9,7 +9,7 @@ import (
 	"github.com/thole-dev/thole/sdk/operator"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 // Spec is what the watcher reacts to.
 type Spec struct {

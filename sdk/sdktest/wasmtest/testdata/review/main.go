@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 var maps = sdk.Kind{APIVersion: "v1", Kind: "ConfigMap"}
 

@@ -10,7 +10,7 @@ import (
 	"github.com/thole-dev/thole/sdk"
 )
 
-//go:generate go run github.com/thole-dev/thole/cmd/thole-author generate
+//go:generate go run github.com/thole-dev/thole/cmd/thole-tools generate
 
 var labs = sdk.Kind{APIVersion: "example.com/v1", Kind: "Lab"}
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/cmd/thole-author/internal/crdgen"
+	"github.com/thole-dev/thole/cmd/thole-tools/internal/crdgen"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/sandbox"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi/tck"
-	"github.com/thole-dev/thole/cmd/thole-author/internal/crdgen"
+	"github.com/thole-dev/thole/cmd/thole-tools/internal/crdgen"
 	"github.com/thole-dev/thole/sdk/generate"
 )
 

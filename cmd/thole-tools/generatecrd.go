@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thole-dev/thole/cmd/internal/command"
-	"github.com/thole-dev/thole/cmd/thole-author/internal/crdgen"
+	"github.com/thole-dev/thole/cmd/thole-tools/internal/crdgen"
 	"github.com/thole-dev/thole/sdk/generate"
 )
 

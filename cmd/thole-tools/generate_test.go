@@ -19,8 +19,8 @@ import (
 //	module
 //
 // makes the directory an author's module that uses the SDK of this repository.
-var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
-	"module": func(ts *testscript.TestScript, _ bool, _ []string) {
+func init() {
+	scriptCommands["module"] = func(ts *testscript.TestScript, _ bool, _ []string) {
 		ts.Check(commandtest.DependOn("abi", "sdk"))
 		root, err := filepath.Abs(commandtest.Repository)
 		ts.Check(err)
@@ -34,7 +34,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 			ts.Check(err)
 			ts.Setenv(name, strings.TrimSpace(string(value)))
 		}
-	},
+	}
 }
 
 func TestGenerateExitCodes(t *testing.T) {

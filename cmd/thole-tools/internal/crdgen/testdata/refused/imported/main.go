@@ -2,7 +2,7 @@
 package main
 
 import (
-	"github.com/thole-dev/thole/cmd/thole-author/internal/crdgen/testdata/refused/imported/parts"
+	"github.com/thole-dev/thole/cmd/thole-tools/internal/crdgen/testdata/refused/imported/parts"
 	"github.com/thole-dev/thole/sdk"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thole-dev/thole/cmd/internal/command"
-	"github.com/thole-dev/thole/cmd/thole-author/internal/devloop"
+	"github.com/thole-dev/thole/cmd/thole-tools/internal/devloop"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/with/standard"
 )
