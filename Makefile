@@ -25,7 +25,7 @@ devcluster := cmd/thole-devcluster
 # What a program is compiled from, folders too, since a file may go: $(call sources,DIR ...).
 # The go command finds out for itself, but needs seconds for it: it reads all of Kubernetes.
 sources = $(shell find $(1) \( -name testdata -o -name '*_test.go' \) -prune -o -print 2>/dev/null) $(shell go env GOROOT)/VERSION
-program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-tools cmd/thole-faultproxy cmd/internal internal)
+program_sources := $(call sources,go.mod go.sum abi sdk host cmd/thole cmd/thole-tools cmd/internal internal)
 
 plugins := $(patsubst plugins/%/main.go,%,$(wildcard plugins/*/main.go))
 plugin_files := $(plugins:%=bin/plugins/%.wasm) \
@@ -42,7 +42,7 @@ tools: ## make TinyGo available: from PATH, or built into .tools
 	@.ci/tools/install
 
 .PHONY: build
-build: programs bin/thole-faultproxy plugins ## build all programs and the plugins into bin
+build: programs plugins ## build all programs and the plugins into bin
 
 .PHONY: programs
 programs: bin/thole bin/thole-tools devcluster tools ## build thole, and what authors of plugins need, into bin
@@ -105,9 +105,6 @@ bin/thole: $(program_sources)
 
 bin/thole-tools: $(program_sources)
 	@.ci/go-build cmd/thole-tools $@
-
-bin/thole-faultproxy: $(program_sources)
-	@.ci/go-build cmd/thole-faultproxy $@
 
 .PHONY: devcluster
 devcluster: bin/thole-devcluster

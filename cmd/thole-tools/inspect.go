@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thole-dev/thole/cmd/internal/command"
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/with/standard"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
 // inspectFlags are the flags of thole inspect.

@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/cmd/internal/command"
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/inspect"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/with/standard"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
 // rbacFlags are the flags of thole rbac.

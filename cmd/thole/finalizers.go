@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/thole-dev/thole/cmd/internal/command"
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/finalizers"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
 // finalizersFlags are the flags of thole finalizers.

@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/cmd/internal/command"
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/telemetry"
 	"github.com/thole-dev/thole/host/with/standard"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
 // runFlags are the flags of thole run. Those that are set win over the file

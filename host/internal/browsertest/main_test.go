@@ -48,7 +48,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(shared)) }()
-	if program, err = tholetest.Program("thole"); err != nil {
+	if program, err = tholetest.Program("cmd/thole"); err != nil {
 		return 1, err
 	}
 	if cluster, err = devcluster.StartMain(); err != nil {

@@ -54,7 +54,7 @@ func TestGeneratedCRDs(t *testing.T) {
 
 // generated returns the definitions of a plugin.
 func generated(t *testing.T, dir string) []*unstructured.Unstructured {
-	program, err := tholetest.Program("thole-tools")
+	program, err := tholetest.Program("cmd/thole-tools")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		return // all of them start a control plane
 	}
 	var err error
-	if program, err = tholetest.Program("thole-tools"); err != nil {
+	if program, err = tholetest.Program("cmd/thole-tools"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -105,9 +105,9 @@ func devclusterProgram(t *testing.T) string {
 // thole returns the path of the program, which has thole-tools beside it.
 func thole(t *testing.T) string {
 	t.Helper()
-	_, err := tholetest.Program("thole-tools")
+	_, err := tholetest.Program("cmd/thole-tools")
 	done(t, err)
-	program, err := tholetest.Program("thole")
+	program, err := tholetest.Program("cmd/thole")
 	done(t, err)
 	return program
 }

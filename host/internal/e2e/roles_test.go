@@ -34,7 +34,7 @@ func deployedHost(t *testing.T, ns string, files ...string) (kubeconfig string) 
 // permit applies what `thole rbac` prints for a plugin of the directory, with more of its flags.
 func (d directory) permit(t *testing.T, ns, plugin string, flags ...string) {
 	t.Helper()
-	tools, err := tholetest.Program("thole-tools")
+	tools, err := tholetest.Program("cmd/thole-tools")
 	must(t, err)
 	cmd := exec.Command(tools, append([]string{
 		"rbac", filepath.Join(d.path, plugin+".wasm"), "--kubeconfig", cluster.Kubeconfig, "--host-service-account", ns + "/thole", "--namespace", ns,

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	if program, err = tholetest.Program("thole"); err != nil {
+	if program, err = tholetest.Program("cmd/thole"); err != nil {
 		return 1, err
 	}
 	if cluster, err = devcluster.StartMain(); err != nil {

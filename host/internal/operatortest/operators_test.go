@@ -59,7 +59,7 @@ func TestCRDsAreThoseOfControllerGen(t *testing.T) {
 
 // expectCodecs generates the codecs of the types, and compares them with encoding/json.
 func expectCodecs(t *testing.T, dir string) {
-	program, err := tholetest.Program("thole-tools")
+	program, err := tholetest.Program("cmd/thole-tools")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func byControllerGen(t *testing.T, paths []string) map[string]definition {
 
 // byThole returns the definitions of a plugin by their names.
 func byThole(t *testing.T, dir string) map[string]definition {
-	program, err := tholetest.Program("thole-tools")
+	program, err := tholetest.Program("cmd/thole-tools")
 	if err != nil {
 		t.Fatal(err)
 	}

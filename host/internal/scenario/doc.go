@@ -55,7 +55,7 @@
 //	delete RESOURCE/NAME [-orphan]        delete an object, and its dependents unless -orphan
 //	annotate RESOURCE/NAME KEY=VALUE KEY- set and remove annotations
 //	label RESOURCE/NAME KEY=VALUE KEY-    set and remove labels
-//	fault VERBS RESOURCES FAULT ...       add a rule to the proxy, see docs/how-to/faults.md
+//	fault VERBS RESOURCES FAULT ...       add a rule to the proxy, see README.md
 //	fault clear                           remove all rules
 //	faults FILE                           replace all rules by those of a file
 //	requests reset                        forget the requests so far

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,15 +14,9 @@ import (
 	"github.com/thole-dev/thole/internal/repository"
 )
 
-var (
-	scripts    = flag.String("scripts", "testdata", "directory of the scripts that TestScenarios runs")
-	pluginsDir = flag.String("plugins", "", "directory in which the command plugin looks first: NAME.wasm, NAME.yaml, NAME/main.go")
-
-	suite *Suite
-)
+var suite *Suite
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -50,19 +43,11 @@ func newSuite(dir string) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := tholetest.Program("thole")
+	program, err := tholetest.Program("cmd/thole")
 	if err != nil {
 		return nil, err
 	}
-	plugins := []string{filepath.Join(root, "plugins")}
-	if *pluginsDir != "" {
-		absolute, err := filepath.Abs(*pluginsDir)
-		if err != nil {
-			return nil, err
-		}
-		plugins = append([]string{absolute}, plugins...)
-	}
-	return &Suite{Program: program, CacheDir: filepath.Join(dir, "cache"), Plugins: plugins}, nil
+	return &Suite{Program: program, CacheDir: filepath.Join(dir, "cache"), Plugins: []string{filepath.Join(root, "plugins")}}, nil
 }
 
 // TestScenarios runs scripts; the package comment lists what they may do.
@@ -70,7 +55,7 @@ func TestScenarios(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	testscript.Run(t, suite.Params(*scripts))
+	testscript.Run(t, suite.Params("testdata"))
 }
 
 // TestSoakScripts runs the scripts of testdata/soak, which take minutes.

@@ -10,23 +10,23 @@ import (
 	"github.com/thole-dev/thole/internal/repository"
 )
 
-// Program returns the path of a program of the repository, such as "thole", as the
+// Program returns the path of a program of the repository, by its folder such as cmd/thole, as the
 // sources are now. The first test process that needs it builds it into bin, the
 // others use that. With the race detector it is another file.
-func Program(command string) (string, error) {
-	built, _ := programs.LoadOrStore(command, sync.OnceValues(func() (string, error) { return build(command) }))
+func Program(folder string) (string, error) {
+	built, _ := programs.LoadOrStore(folder, sync.OnceValues(func() (string, error) { return build(folder) }))
 	return built.(func() (string, error))()
 }
 
 // programs maps each program to a func() (string, error).
 var programs sync.Map
 
-func build(command string) (string, error) {
+func build(folder string) (string, error) {
 	root, err := repository.Root()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(root, "bin", command)
+	path := filepath.Join(root, "bin", filepath.Base(folder))
 	if RaceDetector {
 		path += "-race"
 	}
@@ -38,12 +38,12 @@ func build(command string) (string, error) {
 	args := append([]string{"build", "-buildvcs=false", "-o", path}, raceFlags()...)
 	// In its own module: a test of another module has other versions of the
 	// Kubernetes libraries.
-	build := exec.Command("go", append(args, "./cmd/"+command)...)
+	build := exec.Command("go", append(args, "./"+folder)...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
-	return path, dependOn(filepath.Join(root, "cmd", command))
+	return path, dependOn(filepath.Join(root, folder))
 }
 
 // raceFlags returns the flags for the race detector, which does not watch the

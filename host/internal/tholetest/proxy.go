@@ -18,9 +18,9 @@ import (
 	"github.com/thole-dev/thole/host/internal/await"
 )
 
-// Proxy is a running thole-faultproxy between one host and the API server. It
+// Proxy is a running host/internal/faultproxy between one host and the API server. It
 // injects faults and records the requests of this host; the API server's own
-// counters cover all of its clients. docs/how-to/faults.md describes the rules.
+// counters cover all of its clients. host/internal/scenario/README.md describes the rules.
 type Proxy struct {
 	// Kubeconfig is the path of a kubeconfig of the proxy without a user.
 	Kubeconfig string
@@ -36,7 +36,7 @@ type Proxy struct {
 // server to requests without a token.
 func NewProxy(tb testing.TB, server *rest.Config) *Proxy {
 	tb.Helper()
-	program, err := Program("thole-faultproxy")
+	program, err := Program("host/internal/faultproxy")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -69,13 +69,13 @@ func (p *Proxy) start(cmd *exec.Cmd) string {
 		kill := time.AfterFunc(await.Limit, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("thole-faultproxy: %w: %s", err, &stderr)
+			return fmt.Errorf("faultproxy: %w: %s", err, &stderr)
 		}
 		return nil
 	}
 	control, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
 	if readErr != nil || !ready {
-		p.tb.Fatalf("thole-faultproxy printed %q and not that it is ready: %v", line, errors.Join(readErr, stop()))
+		p.tb.Fatalf("faultproxy printed %q and not that it is ready: %v", line, errors.Join(readErr, stop()))
 	}
 	p.tb.Cleanup(func() {
 		if err := stop(); err != nil {

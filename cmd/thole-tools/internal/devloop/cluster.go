@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
 // controlPlaneProgram is the embedded control plane.

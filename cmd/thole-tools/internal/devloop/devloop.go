@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/thole-dev/thole/abi"
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/with"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 	"github.com/thole-dev/thole/internal/toolchain"
 )
 

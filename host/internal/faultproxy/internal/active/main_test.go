@@ -1,9 +1,9 @@
-package proxy
+package active
 
 import (
 	"testing"
 
-	"github.com/thole-dev/thole/cmd/internal/leaktest"
+	"github.com/thole-dev/thole/internal/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

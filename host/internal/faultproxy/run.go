@@ -18,10 +18,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 
-	"github.com/thole-dev/thole/cmd/internal/kubeconfig"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/control"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/proxy"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/control"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/proxy"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
+	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
 // run serves until ctx is done.
@@ -116,7 +116,7 @@ func writeKubeconfig(path string, address *net.TCPAddr) (tls.Certificate, error)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make a certificate: %w", err)
 	}
-	const name = "thole-faultproxy"
+	const name = "faultproxy"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + address.String(), CertificateAuthorityData: certificate}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{}

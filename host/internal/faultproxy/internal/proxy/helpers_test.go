@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/journal"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/journal"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // world is an API server, its proxy, and a client of the proxy.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
 )
 
 // Rule is a fault and the requests that it applies to.

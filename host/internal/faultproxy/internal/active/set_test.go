@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 var (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
 )
 
 func parseOne(t *testing.T, line string) Rule {

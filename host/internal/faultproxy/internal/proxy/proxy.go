@@ -17,11 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/active"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/journal"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/process"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/active"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/journal"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/process"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // Proxy is the handler of a server. Its server must have [SaveConnection] as its

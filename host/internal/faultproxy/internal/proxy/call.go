@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/active"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/journal"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/watch"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/active"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/journal"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/watch"
 )
 
 // errNoReply ends a request without a reply.

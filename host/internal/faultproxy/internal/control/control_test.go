@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/proxy"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/proxy"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
 )
 
 // newControl returns a function that sends a request to the control interface of a

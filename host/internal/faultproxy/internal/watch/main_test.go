@@ -3,7 +3,7 @@ package watch
 import (
 	"testing"
 
-	"github.com/thole-dev/thole/cmd/internal/leaktest"
+	"github.com/thole-dev/thole/internal/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/active"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/active"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // script is a watch between a server and a client, in fake time.

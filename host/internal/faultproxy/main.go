@@ -43,9 +43,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "thole-faultproxy:", err)
+	fmt.Fprintln(stderr, "faultproxy:", err)
 	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(stderr, "Run 'thole-faultproxy --help' for usage.")
+		fmt.Fprintln(stderr, "Run 'faultproxy --help' for usage.")
 		return exitUsage
 	}
 	return exitFailed
@@ -54,7 +54,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 func command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "thole-faultproxy --kubeconfig F --kubeconfig-out G",
+		Use:   "faultproxy --kubeconfig F --kubeconfig-out G",
 		Short: "Inject faults between a client and an API server, for tests of controllers",
 		Long: `Inject faults between a client and an API server, for tests of controllers.
 
@@ -90,7 +90,7 @@ docs/how-to/faults.md describes the rules.`,
 
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q: thole-faultproxy takes flags only", args[0])}
+		return usageError{fmt.Errorf("unexpected argument %q: faultproxy takes flags only", args[0])}
 	}
 	return nil
 }

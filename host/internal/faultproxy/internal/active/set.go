@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // Set is the list of rules. The first rule that matches a request and is not used

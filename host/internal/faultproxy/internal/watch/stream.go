@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/active"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/active"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // Errors by which a fault ends the body of a watch.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/thole-dev/thole/cmd/internal/leaktest"
+	"github.com/thole-dev/thole/internal/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

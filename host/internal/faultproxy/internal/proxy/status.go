@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // noWatchList is how a server without watch-lists answers one.
@@ -25,7 +25,7 @@ var noWatchList = rule.Status{
 }
 
 func internalError(err error) rule.Status {
-	return rule.Status{Code: http.StatusInternalServerError, Message: "thole-faultproxy: " + err.Error()}
+	return rule.Status{Code: http.StatusInternalServerError, Message: "faultproxy: " + err.Error()}
 }
 
 // statusReply returns the reply of the fault "status".

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/request"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/request"
 )
 
 // Record is a request and what became of it.

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/proxy"
-	"github.com/thole-dev/thole/cmd/thole-faultproxy/internal/rule"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/proxy"
+	"github.com/thole-dev/thole/host/internal/faultproxy/internal/rule"
 )
 
 // maxBody is far more than the rules of a test.

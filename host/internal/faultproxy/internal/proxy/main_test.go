@@ -1,9 +1,9 @@
-package active
+package proxy
 
 import (
 	"testing"
 
-	"github.com/thole-dev/thole/cmd/internal/leaktest"
+	"github.com/thole-dev/thole/internal/leaktest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
