@@ -17,7 +17,8 @@
 // Beside the stages are config (the configuration file, limits, policy), rights (what a policy lets a plugin do), access
 // (what the API server lets its service account do, and who sends requests to the host), certificates (those that the
 // host serves TLS with), events (what happens, as typed values; logs and metrics observe them), telemetry (logs,
-// metrics), serve (HTTP), kubeevents (Kubernetes Events) and object (the vocabulary that all share).
+// metrics), serve (HTTP), kubeevents (Kubernetes Events), kube (typed clients for what the host itself reads and writes)
+// and object (the vocabulary that all share).
 //
 // Stages know neither each other nor dispatch. host.go makes them in this order, as a list, and stops them in reverse;
 // wiring.go joins catalog, sandbox and serve, secure.go access and certificates to serve; metrics.go has the numbers that

@@ -20,6 +20,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/kubeevents"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
@@ -60,7 +61,7 @@ type Host struct {
 	metrics   *telemetry.Metrics
 	events    events.Observer
 	cluster   *rest.Config       // with the metrics of requests
-	unlimited runner.Clients     // see newUnlimited
+	unlimited *kube.Clients      // see newUnlimited
 	sender    *kubeevents.Sender // of the Events of plugins
 	// leaders is nil if there is one replica.
 	leaders         runner.Leaders

@@ -13,7 +13,7 @@ import (
 
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/certificates"
-	"github.com/thole-dev/thole/host/runner"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/serve"
 )
 
@@ -30,15 +30,15 @@ type secure struct {
 // metricsValidity is that of the certificate.
 const metricsValidity = 90 * 24 * time.Hour
 
-func newSecure(h *Host, clients runner.Clients, pod *corev1.ObjectReference) (*secure, error) {
+func newSecure(h *Host, clients *kube.Clients, pod *corev1.ObjectReference) (*secure, error) {
 	c := h.config.Metrics
 	if !*c.Secure {
 		return nil, nil
 	}
 	s := &secure{
 		h: h,
-		viewers: access.NewViewers(access.NewTokens(access.TokensConfig{Reviews: clients.Authentication}),
-			access.New(access.OfCallers(clients.Authorization))),
+		viewers: access.NewViewers(access.NewTokens(access.TokensConfig{Reviews: clients.TokenReviews}),
+			access.New(access.OfCallers(clients.AccessReviews))),
 		asked: rate.Sometimes{First: 1, Interval: 10 * time.Second},
 	}
 	names := []string{"localhost", "127.0.0.1", "::1"}
@@ -46,7 +46,7 @@ func newSecure(h *Host, clients runner.Clients, pod *corev1.ObjectReference) (*s
 		service := c.Service + "." + pod.Namespace
 		names = append([]string{c.Service, service, service + ".svc"}, names...)
 		s.keeper = certificates.NewKeeper(certificates.KeeperConfig{
-			Secrets: clients.Core, Namespace: pod.Namespace, Name: c.Secret, Hosts: names, Validity: metricsValidity,
+			Secrets: clients.Secrets(pod.Namespace), Namespace: pod.Namespace, Name: c.Secret, Hosts: names, Validity: metricsValidity,
 			// Who verifies it does not tell: they have from two thirds to nine tenths of its life to read the
 			// next authority.
 			Arrived: func(context.Context, []byte) bool { return false }, Changed: func() {},

@@ -18,6 +18,7 @@ import (
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/sandbox"
 	"github.com/thole-dev/thole/host/serve"
@@ -69,15 +70,15 @@ func (h *Host) setLogLevels(snapshot source.Snapshot, policies map[string]config
 
 // newUnlimited returns clients without a rate limit, for users that have bounds of their own: see
 // access.Config.
-func newUnlimited(cluster *rest.Config) (runner.Clients, error) {
+func newUnlimited(cluster *rest.Config) (*kube.Clients, error) {
 	config := rest.CopyConfig(cluster)
 	config.RateLimiter, config.QPS = nil, -1
-	return runner.NewClients(config)
+	return kube.New(config)
 }
 
 // newReviewer returns what asks the API server for the rights of service accounts.
-func newReviewer(clients runner.Clients, c config.Config, allowedFor time.Duration) *access.Reviewer {
-	return access.New(access.Config{Client: clients.Authorization, Local: c.InNamespaces(), Accounts: clients.Core, AllowedFor: allowedFor})
+func newReviewer(clients *kube.Clients, c config.Config, allowedFor time.Duration) *access.Reviewer {
+	return access.New(access.Config{Reviews: clients.AccessReviews, Local: c.InNamespaces(), Accounts: clients.ServiceAccounts, AllowedFor: allowedFor})
 }
 
 // loader loads modules into the sandbox for the catalog.

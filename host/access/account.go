@@ -34,7 +34,7 @@ func (r *Reviewer) Impersonates(ctx context.Context, account rights.Account) (co
 func (r *Reviewer) Exists(ctx context.Context, account rights.Account) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err := r.Accounts.ServiceAccounts(account.Namespace).Get(ctx, account.Name, metav1.GetOptions{})
+	_, err := r.Accounts(account.Namespace).Get(ctx, account.Name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("look up the service account %s: %w", account, explain.Forbidden(err))
 	}

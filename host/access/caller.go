@@ -71,7 +71,7 @@ func (r *Reviewer) reviewCaller(ctx context.Context, c *Caller, a Action) (autho
 	} else {
 		spec.ResourceAttributes = a.attributes()
 	}
-	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := r.Reviews.Subject.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -25,6 +26,16 @@ type cluster struct {
 	*testing.T
 	*kubernetes.Clientset
 	config *rest.Config
+}
+
+// reviews are those of a user of the API server.
+func reviews(t *testing.T, config *rest.Config) kube.AccessReviews {
+	t.Helper()
+	clients, err := kube.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients.AccessReviews
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -88,7 +99,7 @@ func group(name string) rbacv1.Subject {
 func (c *cluster) eventually(account rights.Account, action Action, want bool) {
 	c.Helper()
 	await.Until(c.T, fmt.Sprintf("%s %+v: %v", account, action, want), func() bool {
-		allowed, err := New(Config{Client: c.AuthorizationV1()}).May(c.Context(), account, action)
+		allowed, err := New(Config{Reviews: reviews(c.T, c.config)}).May(c.Context(), account, action)
 		return err == nil && allowed == want
 	})
 }
@@ -107,7 +118,7 @@ func TestRightsOfRBAC(t *testing.T) {
 	c.eventually(byGroup, Action{Verb: "watch", Resource: "pods", Namespace: b}, true) // the last of them
 	c.eventually(byGroup, Action{Verb: "get", Resource: "pods", Namespace: a}, true)
 
-	r := New(Config{Client: c.AuthorizationV1()})
+	r := New(Config{Reviews: reviews(t, c.config)})
 	for name, test := range map[string]struct {
 		account rights.Account
 		verb    string
@@ -150,7 +161,7 @@ func TestRightThatIsRevokedWhileRunning(t *testing.T) {
 	c.eventually(account, get, true)
 
 	s := newServer(t) // for its clock
-	r := New(Config{Client: c.AuthorizationV1(), Clock: s.clock})
+	r := New(Config{Reviews: reviews(t, c.config), Clock: s.clock})
 	wants := func(want bool) {
 		t.Helper()
 		if allowed, err := r.May(t.Context(), account, get); allowed != want || err != nil {
@@ -179,7 +190,7 @@ func TestRightsOfTheHostItself(t *testing.T) {
 	c.eventually(account, get, true)
 	config := rest.CopyConfig(c.config)
 	config.Impersonate.UserName = account.User()
-	r := New(Config{Client: kubernetes.NewForConfigOrDie(config).AuthorizationV1()})
+	r := New(Config{Reviews: reviews(t, config)})
 	for action, want := range map[Action]bool{get: true, {Verb: "list", Resource: "nodes"}: false, {Verb: "get", Resource: "nodes", Name: "n"}: true} {
 		if allowed, err := r.HostMay(t.Context(), action); allowed != want || err != nil {
 			t.Errorf("%+v: %v, %v", action, allowed, err)

@@ -8,14 +8,14 @@ import (
 
 	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -43,15 +43,15 @@ func (a Action) right(account rights.Account) explain.Right {
 
 // Config configures a [Reviewer].
 type Config struct {
-	// Client needs the right to create subjectaccessreviews, or with Local to create
+	// Reviews need the right to create subjectaccessreviews, or with Local to create
 	// localsubjectaccessreviews in the namespaces. Its own limit of requests must be off (a QPS of
 	// -1): it would let one account delay the others, and the reviewer bounds each of them.
-	Client client.AuthorizationV1Interface
+	Reviews kube.AccessReviews
 	// Local is for a host that works in some namespaces alone. Each question about namespaced
 	// objects is one about a namespace, for which it needs no ClusterRole: the right to all objects
 	// that there are is not asked for.
 	Local    bool
-	Accounts corev1.ServiceAccountsGetter // needs the right to get them
+	Accounts func(namespace string) kube.Getter[*corev1.ServiceAccount] // needs the right to get them
 	// AllowedFor and DeniedFor are for how long an answer is remembered, from the time of the
 	// question; default 60 s and 10 s.
 	AllowedFor, DeniedFor time.Duration
@@ -69,8 +69,8 @@ const (
 )
 
 // OfCallers returns a configuration for those who send requests to the host.
-func OfCallers(client client.AuthorizationV1Interface) Config {
-	return Config{Client: client, AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers}
+func OfCallers(reviews kube.AccessReviews) Config {
+	return Config{Reviews: reviews, AllowedFor: callerAllowedFor, DeniedFor: callerDeniedFor, MaxAnswers: callerAnswers}
 }
 
 // Reviewer answers whether accounts, and the host itself, may do something. It is safe for
@@ -155,7 +155,7 @@ func (r *Reviewer) review(ctx context.Context, account rights.Account, a Action)
 	spec := authorizationv1.SubjectAccessReviewSpec{User: account.User(), Groups: account.Groups(), ResourceAttributes: a.attributes()}
 	var forbidden error // where the roles of the host are those of a version that did not ask so
 	if r.Local && a.Namespace != "" {
-		review, err := r.Client.LocalSubjectAccessReviews(a.Namespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
+		review, err := r.Reviews.Local(a.Namespace).Create(ctx, &authorizationv1.LocalSubjectAccessReview{
 			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace}, Spec: spec,
 		}, metav1.CreateOptions{})
 		switch {
@@ -166,7 +166,7 @@ func (r *Reviewer) review(ctx context.Context, account rights.Account, a Action)
 		}
 		forbidden = err
 	}
-	review, err := r.Client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	review, err := r.Reviews.Subject.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, cmp.Or(forbidden, err)
 	}
@@ -176,7 +176,7 @@ func (r *Reviewer) review(ctx context.Context, account rights.Account, a Action)
 // reviewHost asks about the user of the client, for which every authenticated user has the
 // right: see system:basic-user among the default roles of RBAC.
 func (r *Reviewer) reviewHost(ctx context.Context, a Action) (authorizationv1.SubjectAccessReviewStatus, error) {
-	review, err := r.Client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+	review, err := r.Reviews.Self.Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a.attributes()},
 	}, metav1.CreateOptions{})
 	if err != nil {

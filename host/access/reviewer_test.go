@@ -16,11 +16,11 @@ import (
 	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -55,11 +55,11 @@ func newServer(t *testing.T) *server {
 	s.allow(true)
 	http := httptest.NewServer(s)
 	t.Cleanup(http.Close)
-	c, err := client.NewForConfig(&rest.Config{Host: http.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	c, err := kube.New(&rest.Config{Host: http.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Reviewer = New(Config{Client: c, Clock: s.clock})
+	s.Reviewer = New(Config{Reviews: c.AccessReviews, Clock: s.clock})
 	return s
 }
 
@@ -432,7 +432,7 @@ func TestReviewsTakeNothingOfWhatReadsHave(t *testing.T) {
 func TestReviewsOfAllAccountsAreBounded(t *testing.T) {
 	s := newServer(t)
 	const questions = 100
-	r := New(Config{Client: s.Client, AllowedFor: 6 * time.Second}) // 500 in a second
+	r := New(Config{Reviews: s.Reviews, AllowedFor: 6 * time.Second}) // 500 in a second
 	began := time.Now()
 	var wait sync.WaitGroup
 	for i := range questions {

@@ -17,11 +17,11 @@ import (
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // This file finds out who sends a request.
@@ -52,7 +52,7 @@ const (
 
 // TokensConfig configures [Tokens].
 type TokensConfig struct {
-	Reviews client.TokenReviewsGetter // its own limit of requests must be off
+	Reviews kube.Creator[*authenticationv1.TokenReview] // its own limit of requests must be off
 	// Audiences are those that a token may be for, one of them; none: that of the API server.
 	Audiences []string
 	Clock     clock.PassiveClock // default: the real one
@@ -189,7 +189,7 @@ func (t *Tokens) ask(ctx context.Context, from string, id [sha256.Size]byte, tok
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	review, err := t.Reviews.TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+	review, err := t.Reviews.Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: t.Audiences},
 	}, metav1.CreateOptions{})
 	if err != nil {

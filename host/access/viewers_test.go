@@ -12,10 +12,10 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // viewed is a host whose API server answers reviews: everybody has the name that is their token, and may
@@ -37,9 +37,13 @@ func newViewed(t *testing.T) *viewed {
 	server := httptest.NewServer(v)
 	t.Cleanup(server.Close)
 	c := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	clients, err := kube.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	v.Viewers = NewViewers(
-		NewTokens(TokensConfig{Reviews: authenticationclient.NewForConfigOrDie(c), Clock: v.clock}),
-		New(Config{Client: authorizationclient.NewForConfigOrDie(c), Clock: v.clock, AllowedFor: 10 * time.Second, DeniedFor: time.Second}))
+		NewTokens(TokensConfig{Reviews: clients.TokenReviews, Clock: v.clock}),
+		New(Config{Reviews: clients.AccessReviews, Clock: v.clock, AllowedFor: 10 * time.Second, DeniedFor: time.Second}))
 	return v
 }
 

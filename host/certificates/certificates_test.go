@@ -168,7 +168,7 @@ func newSecrets(objects ...runtime.Object) *fake.Clientset {
 // replica is a replica of the host with the certificates of a Secret.
 func replica(secrets *fake.Clientset, log *bytes.Buffer) *Keeper {
 	return NewKeeper(KeeperConfig{
-		Secrets: secrets.CoreV1(), Namespace: "ns", Name: "s", Hosts: hosts.names, Validity: hosts.validity,
+		Secrets: secrets.CoreV1().Secrets("ns"), Namespace: "ns", Name: "s", Hosts: hosts.names, Validity: hosts.validity,
 		Arrived: func(context.Context, []byte) bool { return true }, Changed: func() {},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Trace}),
 	})

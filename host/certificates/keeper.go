@@ -15,16 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // KeeperConfig configures a [Keeper].
 type KeeperConfig struct {
-	Secrets   typedv1.SecretsGetter
-	Namespace string // of the Secret
+	Secrets   kube.Secrets // of the namespace
+	Namespace string       // of the Secret
 	Name      string
 	Hosts     []string // DNS names and IP addresses by which clients reach the host
 	Validity  time.Duration
@@ -145,7 +145,7 @@ func (k *Keeper) report(ctx context.Context, err error) (again bool) {
 func (k *Keeper) step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	secret, err := k.Secrets.Secrets(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	secret, err := k.Secrets.Get(ctx, k.Name, metav1.GetOptions{})
 	exists := err == nil
 	switch {
 	case apierrors.IsNotFound(err):
@@ -196,9 +196,9 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, exists bool, 
 	}
 	secret.Labels["app.kubernetes.io/name"], secret.Labels[labelManagedBy] = "thole", managedBy
 	if exists {
-		_, err = k.Secrets.Secrets(k.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err = k.Secrets.Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
 	} else {
-		_, err = k.Secrets.Secrets(k.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
+		_, err = k.Secrets.Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 	}
 	return err
 }

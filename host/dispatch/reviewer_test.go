@@ -10,31 +10,19 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 
 	"github.com/thole-dev/thole/abi"
 	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 )
 
 // reviews is an API server with rights such as "get gadgets ns/g".
 type reviews struct {
-	client.SubjectAccessReviewInterface
-
 	mu     sync.Mutex
 	rights []string
 	asked  int
-}
-
-// reviewsClient is a client of that API server.
-type reviewsClient struct {
-	client.AuthorizationV1Interface
-	client.SubjectAccessReviewInterface
-}
-
-func (c reviewsClient) SubjectAccessReviews() client.SubjectAccessReviewInterface {
-	return c.SubjectAccessReviewInterface
 }
 
 func (r *reviews) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
@@ -91,7 +79,7 @@ func TestRightsThatChangeWhileThePluginRuns(t *testing.T) {
 				f := newFixture(t)
 				f.put(aWidget)
 				server := &reviews{}
-				f.c.Revision().Access = reviewed{access.New(access.Config{Client: reviewsClient{SubjectAccessReviewInterface: server}})}
+				f.c.Revision().Access = reviewed{access.New(access.Config{Reviews: kube.AccessReviews{Subject: server}})}
 				expect := func(what string, may bool) {
 					t.Helper()
 					f.request, f.log = nil, nil

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -42,7 +42,7 @@ func newClient(c *Config) (client, error) {
 	config.RateLimiter, config.QPS = nil, -1 // unlimited: see Performer.mayWrite
 	config.Timeout = c.Timeout
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for the Status of an error; all else is bytes
+	config.NegotiatedSerializer = kube.Codecs // for the Status of an error; all else is bytes
 	config.WarningHandlerWithContext = warnings{c.Logger, lru.New(maxWarnings)}
 	if c.Account != (rights.Account{}) {
 		// Nothing but the user name: the API server adds the groups of a service account, and

@@ -51,7 +51,7 @@ type Held struct {
 // server. If the error is not nil the result may be incomplete: the error names
 // what could not be read.
 func Find(ctx context.Context, c Config) ([]Held, error) {
-	all, incomplete := discover(c.Cluster)
+	all, incomplete := discover(ctx, fastConfig(c.Cluster))
 	if len(all) == 0 && incomplete != nil {
 		return nil, advise(incomplete)
 	}

@@ -1,6 +1,8 @@
 package finalizers
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,10 +10,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/abi"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -27,25 +29,53 @@ type served struct {
 // each group first. If the error is not nil the result may be incomplete: the
 // error names the groups that could not be read, such as those of an extension
 // API server that does not respond.
-func discover(cluster *rest.Config) ([]served, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(cluster)
+func discover(ctx context.Context, cluster *rest.Config) ([]served, error) {
+	config := rest.CopyConfig(cluster)
+	config.NegotiatedSerializer = kube.Codecs
+	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("create client for discovery: %w", err)
 	}
-	groups, lists, err := client.ServerGroupsAndResources()
-	if err != nil {
-		err = fmt.Errorf("discover kinds: %w", err)
+	var groups metav1.APIGroupList
+	if err := get(ctx, client, "/apis", &groups); err != nil {
+		return nil, fmt.Errorf("discover kinds: %w", err)
 	}
-	return arrange(groups, lists), err
+	core := metav1.GroupVersionForDiscovery{GroupVersion: "v1"}
+	all := append([]metav1.APIGroup{{Versions: []metav1.GroupVersionForDiscovery{core}, PreferredVersion: core}}, groups.Groups...)
+	var lists []metav1.APIResourceList
+	var problems []error
+	for _, g := range all {
+		for _, v := range g.Versions {
+			path := "/apis/" + v.GroupVersion
+			if g.Name == "" {
+				path = "/api/v1"
+			}
+			list := metav1.APIResourceList{GroupVersion: v.GroupVersion}
+			if err := get(ctx, client, path, &list); err != nil {
+				problems = append(problems, fmt.Errorf("discover the kinds of %s: %w", v.GroupVersion, err))
+				continue
+			}
+			lists = append(lists, list)
+		}
+	}
+	return arrange(all, lists), errors.Join(problems...)
+}
+
+func get(ctx context.Context, client rest.Interface, path string, into any) error {
+	text, err := client.Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }
 
 // arrange returns the kinds of all versions in one list.
-func arrange(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) (all []served) {
+func arrange(groups []metav1.APIGroup, lists []metav1.APIResourceList) (all []served) {
 	preferred := map[string]bool{}
 	for _, g := range groups {
 		preferred[g.PreferredVersion.GroupVersion] = true
 	}
-	slices.SortStableFunc(lists, func(a, b *metav1.APIResourceList) int {
+	slices.SortStableFunc(lists, func(a, b metav1.APIResourceList) int {
 		switch before, after := preferred[a.GroupVersion], preferred[b.GroupVersion]; {
 		case before == after:
 			return 0

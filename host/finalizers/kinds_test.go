@@ -17,10 +17,10 @@ func cluster() []served {
 		}
 		return r
 	}
-	group := func(preferred string) *metav1.APIGroup {
-		return &metav1.APIGroup{PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: preferred}}
+	group := func(preferred string) metav1.APIGroup {
+		return metav1.APIGroup{PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: preferred}}
 	}
-	return arrange([]*metav1.APIGroup{group("v1"), group("test.dev/v1"), group("other.dev/v1"), group("review.dev/v1")}, []*metav1.APIResourceList{
+	return arrange([]metav1.APIGroup{group("v1"), group("test.dev/v1"), group("other.dev/v1"), group("review.dev/v1")}, []metav1.APIResourceList{
 		{GroupVersion: "test.dev/v1beta1", APIResources: []metav1.APIResource{resource("widgets", "Widget", "w", all), resource("relics", "Relic", "", all)}},
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{resource("pods", "Pod", "po", all), {Name: "pods/status", Kind: "Pod", Verbs: all}}},
 		{GroupVersion: "test.dev/v1", APIResources: []metav1.APIResource{resource("widgets", "Widget", "w", all), resource("things", "Thing", "po", all)}},

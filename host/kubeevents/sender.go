@@ -3,16 +3,19 @@
 package kubeevents
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // Rates of Events on objects. Without them client-go's client would send 5 per
@@ -41,11 +44,11 @@ func ForObjects(cluster *rest.Config) (*Sender, error) {
 func New(cluster *rest.Config, perSecond float32, burst int, options record.CorrelatorOptions) (*Sender, error) {
 	config := rest.CopyConfig(cluster)
 	config.QPS, config.Burst = perSecond, burst
-	client, err := corev1client.NewForConfig(config)
+	clients, err := kube.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client for events: %w", err)
 	}
-	return Start(&corev1client.EventSinkImpl{Interface: client.Events("")}, options), nil
+	return Start(sink{clients}, options), nil
 }
 
 // Start starts a sender to a sink. It must be stopped.
@@ -55,7 +58,7 @@ func Start(sink record.EventSink, options record.CorrelatorOptions) *Sender {
 		sink:        flushableSink{sink, make(chan struct{})},
 	}
 	s.broadcaster.StartRecordingToSink(s.sink)
-	s.recorder = s.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "thole"})
+	s.recorder = s.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: "thole"})
 	return s
 }
 
@@ -75,6 +78,24 @@ func (s *Sender) Stop() {
 	case <-time.After(FlushTimeout):
 	}
 	s.broadcaster.Shutdown()
+}
+
+// sink sends Events to the namespaces that they name.
+type sink struct{ clients *kube.Clients }
+
+// Create implements [record.EventSink].
+func (s sink) Create(e *corev1.Event) (*corev1.Event, error) {
+	return s.clients.Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{})
+}
+
+// Update implements [record.EventSink].
+func (s sink) Update(e *corev1.Event) (*corev1.Event, error) {
+	return s.clients.Events(e.Namespace).Update(context.Background(), e, metav1.UpdateOptions{})
+}
+
+// Patch implements [record.EventSink].
+func (s sink) Patch(e *corev1.Event, patch []byte) (*corev1.Event, error) {
+	return s.clients.Events(e.Namespace).Patch(context.Background(), e.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
 // flushableSink sends Events in their order. An Event about an object without a

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/thole-dev/thole/abi"
@@ -25,6 +26,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/events"
 	"github.com/thole-dev/thole/host/internal/await"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 )
@@ -105,7 +107,17 @@ func (a *authorizer) reviewer(accounts ...string) *access.Reviewer {
 		review.Status, err = a.decide("host", review.Spec.ResourceAttributes)
 		return true, review, err
 	})
-	return access.New(access.Config{Client: client.AuthorizationV1(), Accounts: client.CoreV1(), AllowedFor: time.Nanosecond})
+	return access.New(access.Config{Reviews: reviewsOf(client), Accounts: accountsOf(client), AllowedFor: time.Nanosecond})
+}
+
+func reviewsOf(client *fake.Clientset) kube.AccessReviews {
+	return kube.AccessReviews{Subject: client.AuthorizationV1().SubjectAccessReviews(), Self: client.AuthorizationV1().SelfSubjectAccessReviews()}
+}
+
+func accountsOf(client *fake.Clientset) func(string) kube.Getter[*corev1.ServiceAccount] {
+	return func(namespace string) kube.Getter[*corev1.ServiceAccount] {
+		return client.CoreV1().ServiceAccounts(namespace)
+	}
 }
 
 // startAccount starts a plugin of widgets that acts as a service account.
@@ -322,7 +334,7 @@ func TestOneWriteWaitsForASlowAnswer(t *testing.T) {
 			<-silent
 			return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
 		})
-		r := &Runner{Config: Config{Access: access.New(access.Config{Client: client.AuthorizationV1()})}}
+		r := &Runner{Config: Config{Access: access.New(access.Config{Reviews: reviewsOf(client)})}}
 		mayGet := r.mayGet(rights.Account{Namespace: "a", Name: "b"})
 		expect := func(want bool, waits time.Duration) {
 			t.Helper()
@@ -399,7 +411,7 @@ func TestAReviewOfAnAccountThatIsDeleted(t *testing.T) {
 		}
 	}
 	const gone, lacks, hostLacks = "there is no service account a/there: create it", `"system:serviceaccount:a:there" lacks`, `"the host" lacks`
-	accounts := r.Access.Accounts.ServiceAccounts("a")
+	accounts := r.Access.Accounts("a").(typed.ServiceAccountInterface)
 	if err := accounts.Delete(t.Context(), "there", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/effect"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/telemetry"
 )
@@ -24,7 +25,7 @@ import (
 // Environment is what a host gives its capabilities.
 type Environment struct {
 	Cluster *rest.Config
-	Clients Clients            // without a limit of requests: their users have bounds of their own
+	Clients *kube.Clients      // without a limit of requests: their users have bounds of their own
 	Metrics *telemetry.Metrics // for series of their own
 	Events  events.Observer
 	Logger  hclog.Logger

@@ -16,6 +16,7 @@ import (
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/telemetry"
 	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
@@ -83,7 +84,7 @@ func (r *replica) set(digest, good string) {
 func start(t *testing.T, c *rest.Config, pod string) *replica {
 	t.Helper()
 	r := &replica{t: t}
-	clients, err := runner.NewClients(c)
+	clients, err := kube.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func newKept(env runner.Environment, s *HostSettings, namespace string, logger h
 		directory: lastgood.Directory{ // of these replicas: other hosts may have the same cache, and plugins of the same names
 			Path: filepath.Join(env.CacheDir, "thole-modules", namespace+"."+s.ResourceName), MaxModule: env.MaxModule,
 		},
-		secrets: lastgood.Secrets{Client: env.Clients.Core, Namespace: namespace, Prefix: s.lastGoodSecrets(), MaxModule: env.MaxModule},
+		secrets: lastgood.Secrets{Client: env.Clients.Secrets(namespace), Namespace: namespace, Prefix: s.lastGoodSecrets(), MaxModule: env.MaxModule},
 		logger:  logger, unsaved: map[string]error{}, shared: map[string]sharing{}, gone: map[string]time.Time{},
 	}
 	if env.CacheDir != "" {

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/thole-dev/thole/host/catalog"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/runner"
 	"github.com/thole-dev/thole/host/with/leaderelection/lastgood"
 )
@@ -28,7 +28,7 @@ func TestAModuleThatIsNotKeptIsAProblem(t *testing.T) {
 		t.TempDir(): "the last good module is in the cache directory alone, which ends with the pod if it is an emptyDir: the module takes 1025 KiB compressed",
 		file:        "the last good module is not kept: in the cache directory: ",
 	} {
-		k, err := newKept(runner.Environment{CacheDir: dir, Clients: runner.Clients{Core: fake.NewClientset().CoreV1()}, MaxModule: 16 << 20}, newHostSettings(), "ns", hclog.NewNullLogger())
+		k, err := newKept(runner.Environment{CacheDir: dir, Clients: &kube.Clients{Secrets: func(string) kube.Secrets { return nil }}, MaxModule: 16 << 20}, newHostSettings(), "ns", hclog.NewNullLogger())
 		if err != nil {
 			t.Fatal(err)
 		}

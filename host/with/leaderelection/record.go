@@ -56,11 +56,8 @@ func annotationOf(r catalog.Record) *string {
 
 // Recorded implements [catalog.Replicas].
 func (r *replicas) Recorded(m *catalog.Module) (catalog.Record, error) {
-	p, err := r.ofModule(m)
-	if err == nil {
-		err = r.election.Err()
-	}
-	if err != nil {
+	p := r.ofModule(m)
+	if err := r.election.Err(); err != nil {
 		return catalog.Record{}, err
 	}
 	of := r.recordOf(p.Lease, m.Name)
@@ -71,11 +68,11 @@ func (r *replicas) Recorded(m *catalog.Module) (catalog.Record, error) {
 }
 
 // ofModule returns who leads a plugin: without a policy by the Lease that it had before.
-func (r *replicas) ofModule(m *catalog.Module) (*election.Plugin, error) {
+func (r *replicas) ofModule(m *catalog.Module) *election.Plugin {
 	if before := r.election.Plugin(m.Name); m.PolicyUnknown && before != nil {
-		return before, nil
+		return before
 	}
-	return r.join(m.Name, m.Policy)
+	return r.election.Of(m.Name, hasOwnLease(m.Policy))
 }
 
 // ofLeader returns what of a record holds for the replica that leads. An administrator
@@ -113,18 +110,16 @@ func (r *replicas) letRetry(plugin, digest string) {
 func (r *replicas) Reject(m *catalog.Module, digest string) {
 	r.recording.Lock()
 	defer r.recording.Unlock()
-	p, err := r.ofModule(m)
-	if err == nil {
-		r.mu.Lock()
-		r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
-		r.mu.Unlock()
-		of := r.recordOf(p.Lease, m.Name)
-		if slices.Contains(of.Rejected, digest) {
-			return
-		}
-		of.Rejected = withRejected(of.Rejected, digest)
-		err = p.Lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(of)})
+	p := r.ofModule(m)
+	r.mu.Lock()
+	r.retried[m.Name] = slices.DeleteFunc(r.retried[m.Name], func(d string) bool { return d == digest })
+	r.mu.Unlock()
+	of := r.recordOf(p.Lease, m.Name)
+	if slices.Contains(of.Rejected, digest) {
+		return
 	}
+	of.Rejected = withRejected(of.Rejected, digest)
+	err := p.Lease.Annotate(context.Background(), map[string]*string{annotationPrefix + m.Name: annotationOf(of)})
 	if err != nil {
 		r.logger.Error("other replicas do not know that a module was rolled back, and may run it if they take over", "plugin", m.Name, "digest", digest, "error", err)
 	}

@@ -67,7 +67,7 @@ func (r *replicas) start(ctx context.Context, host runner.Host) (run func(contex
 		return nil, err
 	}
 	if r.election, err = election.New(election.Config{
-		Client: r.env.Clients.Coordination, Namespace: namespace, Name: s.ResourceName, Shards: s.Shards,
+		Client: r.env.Clients.Leases(namespace), Namespace: namespace, Name: s.ResourceName, Shards: s.Shards,
 		Identity:      replica + "_" + string(uuid.NewUUID()),
 		LeaseDuration: s.LeaseDuration.Duration, RenewDeadline: s.RenewDeadline.Duration, RetryPeriod: s.RetryPeriod.Duration,
 		Changed: r.changed, Annotated: r.annotated, Rejected: r.rejected, Ready: r.ready, Logger: r.logger,
@@ -98,15 +98,7 @@ func (r *replicas) stop() {
 
 // Join implements [runner.Leaders].
 func (r *replicas) Join(plugin string, policy config.Policy) (runner.Lead, error) {
-	p, err := r.join(plugin, policy)
-	if err != nil {
-		return nil, err // and no interface that holds nil
-	}
-	return p, nil
-}
-
-func (r *replicas) join(plugin string, policy config.Policy) (*election.Plugin, error) {
-	return r.election.Of(plugin, hasOwnLease(policy))
+	return r.election.Of(plugin, hasOwnLease(policy)), nil
 }
 
 // Lead implements [runner.Leaders].

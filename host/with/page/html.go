@@ -177,8 +177,10 @@ func (o *objectView) failure() g.Node {
 	if f == nil {
 		return nil
 	}
-	return g.Group{h.Span(g.If(o.Fails(), h.Class("bad")), g.Text(string(f.Class))),
-		g.If(f.Reason != "", g.Text(" "+f.Reason)), times(f.Attempt)}
+	return g.Group{
+		h.Span(g.If(o.Fails(), h.Class("bad")), g.Text(string(f.Class))),
+		g.If(f.Reason != "", g.Text(" "+f.Reason)), times(f.Attempt),
+	}
 }
 
 func (f *frame) loads() g.Node {

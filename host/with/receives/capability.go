@@ -37,8 +37,8 @@ func newCapability(env runner.Environment) runner.Capability {
 	h := New(Config{
 		Receivers: c.receivers.all,
 		Starting:  func() bool { return c.awaits(c.receivers.knows) },
-		Tokens:    env.Clients.Authentication,
-		Access:    access.New(access.OfCallers(env.Clients.Authorization)),
+		Tokens:    env.Clients.TokenReviews,
+		Access:    access.New(access.OfCallers(env.Clients.AccessReviews)),
 		Audiences: settings.Audiences,
 		Metrics:   c.metrics,
 		Logger:    env.Logger.Named("receive"),

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/thole-dev/thole/abi"
 	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/config"
 	"github.com/thole-dev/thole/host/dispatch"
 	"github.com/thole-dev/thole/host/events"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 	"github.com/thole-dev/thole/host/rights"
 	"github.com/thole-dev/thole/host/runner"
@@ -123,9 +123,8 @@ func TestReceiversAreThoseOfTheRunningRevisions(t *testing.T) {
 
 func TestSeriesOfAPluginExistWhileItReceives(t *testing.T) {
 	m := telemetry.NewMetrics()
-	client := fake.NewClientset()
 	env := runner.Environment{
-		Section: newHostSettings(), Clients: runner.Clients{Authentication: client.AuthenticationV1(), Authorization: client.AuthorizationV1()},
+		Section: newHostSettings(), Clients: &kube.Clients{},
 		Metrics: m, Logger: hclog.NewNullLogger(),
 	}
 	c := Capability().New(env)

@@ -9,10 +9,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
-	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // Config configures a [Handler].
@@ -21,7 +22,7 @@ type Config struct {
 	Receivers func() []Receiver
 	// Starting reports whether a plugin is being started of which it is not known yet what it receives.
 	Starting  func() bool
-	Tokens    client.TokenReviewsGetter
+	Tokens    kube.Creator[*authenticationv1.TokenReview]
 	Access    *access.Reviewer
 	Audiences []string // that a token must be for, at least one
 	Metrics   Metrics

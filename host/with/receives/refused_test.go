@@ -20,19 +20,21 @@ import (
 	"github.com/thole-dev/thole/host/access"
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // cluster is a real API server with RBAC, with the namespaces a and b.
 type cluster struct {
 	*testing.T
 	*kubernetes.Clientset
+	config *rest.Config
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	config := rest.CopyConfig(devcluster.Shared(t).Config)
 	config.QPS = -1
-	c := &cluster{t, kubernetes.NewForConfigOrDie(config)}
+	c := &cluster{t, kubernetes.NewForConfigOrDie(config), config}
 	for _, name := range []string{"a", "b"} {
 		_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		c.must(err)
@@ -116,8 +118,10 @@ func TestBadRequestsAreRefusedAndQueueNothing(t *testing.T) {
 		"deleted":  c.account("deleted", "thole.dev", reconcileRule("labs")),
 	}
 	c.must(c.CoreV1().ServiceAccounts("a").Delete(t.Context(), "deleted", metav1.DeleteOptions{}))
+	clients, err := kube.New(c.config)
+	c.must(err)
 	w := newWorld(t, func(config *Config, _ *world) {
-		config.Tokens, config.Access = c.AuthenticationV1(), access.New(access.Config{Client: c.AuthorizationV1(), DeniedFor: time.Millisecond})
+		config.Tokens, config.Access = clients.TokenReviews, access.New(access.Config{Reviews: clients.AccessReviews, DeniedFor: time.Millisecond})
 	})
 	await.Until(t, "the roles count", func() bool {
 		first, _, _ := w.send(post{token: tokens["good"], header: []string{"Content-Type: " + structured}, body: ce()})

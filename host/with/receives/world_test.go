@@ -19,12 +19,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	contract "github.com/thole-dev/thole/abi/receives"
 	"github.com/thole-dev/thole/host/access"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/object"
 )
 
@@ -133,7 +132,7 @@ func newWorld(t testing.TB, change func(*Config, *world)) *world {
 	c := Config{
 		Receivers: func() []Receiver { return w.receivers }, Starting: func() bool { return w.starting },
 		Tokens: fakeAuthentication{w: w}, Audiences: []string{"thole.dev"}, Metrics: w,
-		Access: access.New(access.Config{Client: fakeAuthorization{w: w}, Clock: w.clock}),
+		Access: access.New(access.Config{Reviews: kube.AccessReviews{Subject: fakeAuthorization{w: w}}, Clock: w.clock}),
 		Logger: hclog.New(&hclog.LoggerOptions{Output: w.log, Level: hclog.Trace}), clock: w.clock,
 	}
 	if change != nil {
@@ -181,12 +180,7 @@ func (w *world) count(question string) error {
 }
 
 // fakeAuthentication knows the tokens "good-USER", and "other-USER" for another audience.
-type fakeAuthentication struct {
-	authentication.TokenReviewInterface
-	w *world
-}
-
-func (f fakeAuthentication) TokenReviews() authentication.TokenReviewInterface { return f }
+type fakeAuthentication struct{ w *world }
 
 func (f fakeAuthentication) Create(_ context.Context, r *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	user, good := strings.CutPrefix(r.Spec.Token, "good-")
@@ -206,15 +200,7 @@ func (f fakeAuthentication) Create(_ context.Context, r *authenticationv1.TokenR
 
 // fakeAuthorization lets the user "all" reconcile everything, "in-a" labs in the namespace a, "by-name"
 // the lab a/shop, and nobody else anything.
-type fakeAuthorization struct {
-	authorization.AuthorizationV1Interface
-	authorization.SubjectAccessReviewInterface
-	w *world
-}
-
-func (f fakeAuthorization) SubjectAccessReviews() authorization.SubjectAccessReviewInterface {
-	return f
-}
+type fakeAuthorization struct{ w *world }
 
 func (f fakeAuthorization) Create(_ context.Context, r *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	a := r.Spec.ResourceAttributes

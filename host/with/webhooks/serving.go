@@ -13,10 +13,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/thole-dev/thole/host/certificates"
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/runner"
 )
 
@@ -61,7 +61,7 @@ func (c *capability) start(ctx context.Context, host runner.Host) (run func(cont
 	}
 	own := rest.CopyConfig(c.env.Cluster)
 	own.RateLimiter, own.QPS, own.Burst = nil, 50, 100
-	secrets, err := coreclient.NewForConfig(own)
+	written, err := kube.New(own)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *capability) start(ctx context.Context, host runner.Host) (run func(cont
 		return nil, err
 	}
 	c.keeper = certificates.NewKeeper(certificates.KeeperConfig{
-		Secrets: secrets, Namespace: s.Secret.Namespace, Name: s.Secret.Name, Hosts: endpoint.Hosts(), Validity: s.Validity.Duration,
+		Secrets: written.Secrets(s.Secret.Namespace), Namespace: s.Secret.Namespace, Name: s.Secret.Name, Hosts: endpoint.Hosts(), Validity: s.Validity.Duration,
 		Arrived: func(ctx context.Context, bundle []byte) bool { return c.registrar.Arrived(ctx, bundle) },
 		Changed: func() { c.registrar.Kick() }, DryRun: c.env.DryRun, Logger: c.logger,
 	})

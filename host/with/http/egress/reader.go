@@ -4,9 +4,9 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/thole-dev/thole/host/kube"
 	"github.com/thole-dev/thole/host/rights"
 )
 
@@ -18,12 +18,12 @@ func NewSecretReader(cluster *rest.Config, account rights.Account, userAgent str
 	if account != (rights.Account{}) {
 		config.Impersonate = rest.ImpersonationConfig{UserName: account.User()} // without groups: see effect.newClient
 	}
-	client, err := v1.NewForConfig(config)
+	clients, err := kube.New(config)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, ref SecretRef) (map[string][]byte, error) {
-		secret, err := client.Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		secret, err := clients.Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}

@@ -10,23 +10,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // client sends the requests for one Lease. What is read comes from the watch, unless a write
 // has shown that it is behind, or it does not show a Lease that was there: who stops in the moment
 // in which a deleted one is made again gives that up all the same.
 type client struct {
-	coordinationclient.LeaseInterface
+	kube.Leases
 	lease *Lease
 }
 
-// Leases implements [coordinationclient.LeasesGetter].
-func (c client) Leases(string) coordinationclient.LeaseInterface { return c }
-
-// Get implements [coordinationclient.LeaseInterface].
+// Get implements [kube.Leases].
 func (c client) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	l := c.lease
 	l.mu.Lock()
@@ -37,7 +34,7 @@ func (c client) Get(ctx context.Context, name string, options metav1.GetOptions)
 	if !known || behind || found == nil && written != nil {
 		ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
 		defer cancel()
-		live, err := c.LeaseInterface.Get(ctx, name, options)
+		live, err := c.Leases.Get(ctx, name, options)
 		if err != nil && !apierrors.IsNotFound(err) {
 			l.failed(err)
 			return nil, err
@@ -97,7 +94,7 @@ func isBefore(version, than string) bool {
 	return err == nil && order < 0
 }
 
-// Create implements [coordinationclient.LeaseInterface].
+// Create implements [kube.Leases].
 func (c client) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	c.lease.mu.Lock()
 	if before := c.lease.written; before != nil { // what was told by it still holds
@@ -105,14 +102,14 @@ func (c client) Create(ctx context.Context, lease *coordinationv1.Lease, options
 	}
 	c.lease.mu.Unlock()
 	return c.send(ctx, lease, func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return c.LeaseInterface.Create(ctx, lease, options)
+		return c.Leases.Create(ctx, lease, options)
 	})
 }
 
-// Update implements [coordinationclient.LeaseInterface].
+// Update implements [kube.Leases].
 func (c client) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	update := func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return c.LeaseInterface.Update(ctx, lease, options)
+		return c.Leases.Update(ctx, lease, options)
 	}
 	reply, err := c.send(ctx, lease, update)
 	for range maxConflicts {

@@ -16,15 +16,15 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/thole-dev/thole/host/internal/explain"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // Config configures an [Election].
 type Config struct {
-	Client    coordinationclient.LeasesGetter
-	Namespace string // of the Leases
+	Client    kube.Leases // of the namespace
+	Namespace string
 	Name      string // the Leases are NAME-shard-0 and so on, and NAME-plugin-PLUGIN
 	Identity  string // of the replica; it must be unique
 	Shards    int
@@ -119,20 +119,17 @@ func (e *Election) Retire() {
 func (e *Election) requestTimeout() time.Duration { return e.RenewDeadline / 2 }
 
 // join takes part in the election of a Lease from now on. e.mu is held.
-func (e *Election) join(name string) (*Lease, error) {
+func (e *Election) join(name string) *Lease {
 	if l := e.leases[name]; l != nil {
-		return l, nil
+		return l
 	}
-	l, err := newLease(e, name)
-	if err != nil {
-		return nil, err
-	}
+	l := newLease(e, name)
 	e.leases[name] = l
 	if e.ctx != nil {
 		ctx := e.ctx
 		e.running.Go(func() { l.run(ctx) })
 	}
-	return l, nil
+	return l
 }
 
 // observe looks at what has changed of a Lease, of which one version is nil if it was added or

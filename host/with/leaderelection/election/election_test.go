@@ -18,6 +18,7 @@ import (
 
 	"github.com/thole-dev/thole/host/internal/await"
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 func TestMain(m *testing.M) { devcluster.Main(m) }
@@ -114,6 +115,15 @@ const (
 // longLease is for tests in which another replica leads long before the Lease expires.
 func longLease(c *Config) { c.LeaseDuration, c.RenewDeadline = time.Minute, 50*time.Second }
 
+func leases(t *testing.T, config *rest.Config) kube.Leases {
+	t.Helper()
+	clients, err := kube.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients.Leases("default")
+}
+
 func newReplica(t *testing.T, config *rest.Config, identity string, with ...func(*Config)) *replica {
 	t.Helper()
 	r := &replica{t: t}
@@ -121,7 +131,7 @@ func newReplica(t *testing.T, config *rest.Config, identity string, with ...func
 	own.QPS = -1
 	own.Wrap(r.trip)
 	c := Config{
-		Client: kubernetes.NewForConfigOrDie(own).CoordinationV1(), Namespace: "default", Name: "thole", Identity: identity, Shards: 4,
+		Client: leases(t, own), Namespace: "default", Name: "thole", Identity: identity, Shards: 4,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Changed: func(*Lease) { r.changes.Add(1) }, Logger: hclog.NewNullLogger(),
 	}
@@ -145,10 +155,7 @@ func newReplica(t *testing.T, config *rest.Config, identity string, with ...func
 // join takes part in the election for the plugin.
 func (r *replica) join(own bool) {
 	r.t.Helper()
-	p, err := r.Of("p", own)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	p := r.Of("p", own)
 	r.plugin, r.lease = p, p.Lease
 }
 
@@ -336,16 +343,13 @@ func TestAnnotationsStayWhenAnotherReplicaLeads(t *testing.T) {
 }
 
 func TestPluginsAreSpreadOverShards(t *testing.T) {
-	e, err := New(Config{Client: kubernetes.NewForConfigOrDie(&rest.Config{}).CoordinationV1(), Namespace: "n", Name: "thole", Identity: "i", Shards: 4, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
+	e, err := New(Config{Client: leases(t, &rest.Config{}), Namespace: "n", Name: "thole", Identity: "i", Shards: 4, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod})
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := map[string]int{}
 	for i := range 400 {
-		p, err := e.Of(fmt.Sprintf("plugin-%d", i), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := e.Of(fmt.Sprintf("plugin-%d", i), false)
 		count[p.Lease.Name]++
 	}
 	for name, n := range count {
@@ -353,7 +357,7 @@ func TestPluginsAreSpreadOverShards(t *testing.T) {
 			t.Errorf("%d of 400 plugins are in %s", n, name)
 		}
 	}
-	if own, err := e.Of("p", true); err != nil || own.Lease.Name != "thole-plugin-p" || len(count) != 4 {
-		t.Errorf("%v, %v, %d shards", own, err, len(count))
+	if own := e.Of("p", true); own.Lease.Name != "thole-plugin-p" || len(count) != 4 {
+		t.Errorf("%v, %d shards", own, len(count))
 	}
 }

@@ -9,21 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
 )
 
 // Lease is a Lease for whose plugins one replica is the leader.
 type Lease struct {
 	Name    string
 	e       *Election
-	elector *leaderelection.LeaderElector
+	elector *elector
 
 	blocks     bool        // another replica claims a plugin of this one by it; of the goroutine of maintain
 	correcting atomic.Bool // annotations are being changed by it
@@ -57,30 +53,16 @@ const (
 	leading              // until it is lost or given up
 )
 
-func newLease(e *Election, name string) (*Lease, error) {
+func newLease(e *Election, name string) *Lease {
 	l := &Lease{Name: name, e: e, changed: make(chan struct{}, 1), wanted: true, decided: 1}
 	l.expires = time.AfterFunc(time.Hour, l.retry)
 	l.expires.Stop()
-	var err error
-	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: name},
-			Client:     client{e.Client.Leases(e.Namespace), l},
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
-		},
-		LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
-		ReleaseOnCancel: true, Name: name,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) {}, // may come late: see client.done
-			OnStoppedLeading: l.lost,
-		},
-	})
-	return l, err
+	l.elector = &elector{client: client{e.Client, l}}
+	return l
 }
 
 // run takes part in the election until ctx is done, and gives the Lease up.
 func (l *Lease) run(ctx context.Context) {
-	ctx = klog.NewContext(ctx, logr.New(debugOnly{l.e.Logger}))
 	for ctx.Err() == nil {
 		if !l.isWanted() {
 			select {
@@ -93,7 +75,7 @@ func (l *Lease) run(ctx context.Context) {
 		l.mu.Lock()
 		l.interrupt = cancel
 		l.mu.Unlock()
-		l.elector.Run(attempt)
+		l.elector.run(attempt)
 		cancel()
 	}
 	l.expires.Stop()
@@ -261,7 +243,7 @@ func (l *Lease) Annotate(ctx context.Context, annotations map[string]*string) (e
 			return err
 		}
 		l.failed(err)
-		if _, err := (client{l.e.Client.Leases(l.e.Namespace), l}).Get(ctx, l.Name, metav1.GetOptions{}); err != nil {
+		if _, err := (client{l.e.Client, l}).Get(ctx, l.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
 	}
@@ -280,7 +262,7 @@ func (l *Lease) annotate(ctx context.Context, annotations map[string]*string) er
 	if base == nil {
 		return fmt.Errorf("the Lease %s was deleted", l.Name)
 	}
-	reply, err := l.e.Client.Leases(l.e.Namespace).Patch(ctx, l.Name, types.MergePatchType, annotationPatch(base, annotations), metav1.PatchOptions{})
+	reply, err := l.e.Client.Patch(ctx, l.Name, types.MergePatchType, annotationPatch(base, annotations), metav1.PatchOptions{})
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -90,12 +89,8 @@ type listWatch struct {
 	wentBack atomic.Bool
 }
 
-func (l *listWatch) leases() coordinationclient.LeaseInterface {
-	return l.e.Client.Leases(l.e.Namespace)
-}
-
 func (l *listWatch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := l.leases().List(ctx, l.consistent(options))
+	list, err := l.e.Client.List(ctx, l.consistent(options))
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	l.e.listErr = err
@@ -107,7 +102,7 @@ func (l *listWatch) watch(ctx context.Context, options metav1.ListOptions) (watc
 	if streamed {
 		options = l.consistent(options)
 	}
-	w, err := l.leases().Watch(ctx, options)
+	w, err := l.e.Client.Watch(ctx, options)
 	if err == nil && !streamed {
 		if err = l.checkVersion(ctx, options.ResourceVersion); err != nil {
 			w.Stop()
@@ -136,7 +131,7 @@ func (l *listWatch) consistent(options metav1.ListOptions) metav1.ListOptions {
 func (l *listWatch) checkVersion(ctx context.Context, from string) error {
 	ctx, cancel := context.WithTimeout(ctx, l.e.requestTimeout())
 	defer cancel()
-	now, err := l.leases().List(ctx, metav1.ListOptions{Limit: 1})
+	now, err := l.e.Client.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return err
 	}

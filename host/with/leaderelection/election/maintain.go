@@ -87,9 +87,7 @@ func (e *Election) joinBlocking(names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, name := range names {
-		if _, err := e.join(name); err != nil {
-			e.Logger.Error("cannot take part in the election of a Lease", "lease", name, "error", err)
-		}
+		e.join(name)
 	}
 	for name, l := range e.leases {
 		l.blocks = slices.Contains(names, name)

@@ -46,18 +46,14 @@ func (e *Election) leaseOf(at place) string {
 
 // Of returns the part of this replica in who leads a plugin, by the Lease of its shard or, with
 // own, by one of its own. By the other one it is not led here any more.
-func (e *Election) Of(plugin string, own bool) (*Plugin, error) {
+func (e *Election) Of(plugin string, own bool) *Plugin {
 	defer e.kick()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := place{plugin, own}
 	p := e.plugins[at]
 	if p == nil {
-		lease, err := e.join(e.leaseOf(at))
-		if err != nil {
-			return nil, err
-		}
-		p = &Plugin{Name: plugin, Lease: lease, leading: make(chan struct{}), ended: make(chan struct{})}
+		p = &Plugin{Name: plugin, Lease: e.join(e.leaseOf(at)), leading: make(chan struct{}), ended: make(chan struct{})}
 		e.plugins[at] = p
 	}
 	if before := e.plugins[place{plugin, !own}]; before != nil {
@@ -66,7 +62,7 @@ func (e *Election) Of(plugin string, own bool) (*Plugin, error) {
 	p.mu.Lock()
 	p.active = true
 	p.mu.Unlock()
-	return p, nil
+	return p
 }
 
 // Keep forgets the plugins for which known returns false.

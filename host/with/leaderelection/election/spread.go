@@ -69,7 +69,7 @@ func (e *Election) askFor(ctx context.Context, lease *coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, e.requestTimeout())
 	defer cancel()
 	patch := annotationPatch(lease, map[string]*string{PreferredHolderAnnotation: &e.Identity})
-	_, err := e.Client.Leases(e.Namespace).Patch(ctx, lease.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := e.Client.Patch(ctx, lease.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		e.Logger.Debug("cannot ask for a Lease", "lease", lease.Name, "error", err)
 		return

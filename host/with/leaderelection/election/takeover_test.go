@@ -289,7 +289,7 @@ func TestLeasesAreJoinedWhileTheElectionEnds(t *testing.T) {
 		a := newReplica(t, config, "a")
 		var joining sync.WaitGroup
 		for i := range 8 {
-			joining.Go(func() { _, _ = a.Of(fmt.Sprintf("p-%d", i), true) })
+			joining.Go(func() { _ = a.Of(fmt.Sprintf("p-%d", i), true) })
 		}
 		a.stop()
 		joining.Wait()
@@ -311,18 +311,14 @@ func TestThreeReplicasSendFewRequests(t *testing.T) {
 	var plugins []*Plugin
 	for i := range 3 {
 		e, err := New(Config{
-			Client: kubernetes.NewForConfigOrDie(counted).CoordinationV1(), Namespace: "default", Name: "thole", Identity: fmt.Sprint(i), Shards: 4,
+			Client: leases(t, counted), Namespace: "default", Name: "thole", Identity: fmt.Sprint(i), Shards: 4,
 			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, Logger: hclog.NewNullLogger(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for p := range 200 {
-			plugin, err := e.Of(fmt.Sprintf("plugin-%d", p), false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plugins = append(plugins, plugin)
+			plugins = append(plugins, e.Of(fmt.Sprintf("plugin-%d", p), false))
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})

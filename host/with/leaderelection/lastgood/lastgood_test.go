@@ -11,9 +11,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/thole-dev/thole/host/internal/devcluster"
+	"github.com/thole-dev/thole/host/kube"
 )
 
 const most = 1 << 20
@@ -98,11 +98,11 @@ func TestDirectoryThatCannotBeWrittenKeepsWhatItHas(t *testing.T) {
 
 func newSecrets(t *testing.T) Secrets {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(devcluster.Shared(t).Config)
+	clients, err := kube.New(devcluster.Shared(t).Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Secrets{Client: client.CoreV1(), Namespace: "default", Prefix: "thole-last-good-", MaxModule: most}
+	return Secrets{Client: clients.Secrets("default"), Namespace: "default", Prefix: "thole-last-good-", MaxModule: most}
 }
 
 func TestSecretsReturnWhatWasWritten(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSecretsWriteOnlyWhatHasChanged(t *testing.T) {
 		if err := s.Write(t.Context(), "same", Pack(one)); err != nil {
 			t.Fatal(err)
 		}
-		secret, err := s.Client.Secrets(s.Namespace).Get(t.Context(), s.Name("same"), metav1.GetOptions{})
+		secret, err := s.Client.Get(t.Context(), s.Name("same"), metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,12 +159,12 @@ func TestSecretsOfOthersStay(t *testing.T) {
 	if err := s.Write(t.Context(), "others", Pack(one)); err != nil {
 		t.Fatal(err)
 	}
-	secret, err := s.Client.Secrets(s.Namespace).Get(t.Context(), s.Name("others"), metav1.GetOptions{})
+	secret, err := s.Client.Get(t.Context(), s.Name("others"), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	delete(secret.Labels, labelManagedBy)
-	if _, err := s.Client.Secrets(s.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.Client.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, read := s.Read(t.Context(), "others", digest)

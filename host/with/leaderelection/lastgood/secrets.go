@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/thole-dev/thole/host/kube"
 )
 
 // Secrets have a module of each plugin in one Secret. Only the replica that leads a plugin may call
 // Write for it.
 type Secrets struct {
-	Client    corev1client.SecretsGetter
+	Client    kube.Secrets // of the namespace
 	Namespace string
 	Prefix    string // of their names, which end with the name of the plugin
 	MaxModule int64  // bytes; what takes more is none of the host's
@@ -41,7 +42,7 @@ func (s Secrets) Write(ctx context.Context, plugin string, p Packed) error {
 		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name(plugin)}}
 		secret.Labels = map[string]string{"app.kubernetes.io/name": "thole", labelManagedBy: managedBy}
 		secret.Data = map[string][]byte{keyModule: p}
-		_, err = s.Client.Secrets(s.Namespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
+		_, err = s.Client.Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 		return err
 	case err != nil:
 		return err
@@ -49,7 +50,7 @@ func (s Secrets) Write(ctx context.Context, plugin string, p Packed) error {
 		return nil
 	}
 	secret.Data = map[string][]byte{keyModule: p}
-	_, err = s.Client.Secrets(s.Namespace).Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
+	_, err = s.Client.Update(ctx, secret, metav1.UpdateOptions{FieldManager: fieldManager})
 	return err
 }
 
@@ -68,7 +69,7 @@ func (s Secrets) Read(ctx context.Context, plugin, digest string) ([]byte, error
 
 // get returns the Secret of a plugin, unless it is somebody else's.
 func (s Secrets) get(ctx context.Context, plugin string) (*corev1.Secret, error) {
-	secret, err := s.Client.Secrets(s.Namespace).Get(ctx, s.Name(plugin), metav1.GetOptions{})
+	secret, err := s.Client.Get(ctx, s.Name(plugin), metav1.GetOptions{})
 	if err == nil && secret.Labels[labelManagedBy] != managedBy {
 		return nil, fmt.Errorf("the Secret %s/%s is somebody else's, without the label %s: %s: delete it, or choose another resourceName of leaderElection", s.Namespace, secret.Name, labelManagedBy, managedBy)
 	}
