@@ -60,7 +60,7 @@ type Config struct {
 	Clock      clock.PassiveClock // default: the real one
 }
 
-// What a caller may do is believed for a moment: it sends its requests one after the other.
+// Answers about a caller are remembered for a moment: it sends its requests one after the other.
 const (
 	callerAllowedFor = 10 * time.Second
 	callerDeniedFor  = 2 * time.Second

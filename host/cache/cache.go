@@ -77,11 +77,11 @@ func (c Config) withDefaults() Config {
 // Hooks are what a cache calls. Functions that are nil are not called.
 type Hooks struct {
 	// Wake is called with the owner of each edge that a change concerns and
-	// with the change; crowd is set if it concerns very many owners. When the informer of a kind has synced, it is called
+	// with the change; bulk is set if it concerns very many owners. When the informer of a kind has synced, it is called
 	// with each owner whose read failed with [ErrNotSynced], and with no
 	// change; when a list went past a state, with each owner that knows it
 	// ([Informer.WakeIfSkipped]). It must not block.
-	Wake func(o Owner, e Event, crowd bool)
+	Wake func(o Owner, e Event, bulk bool)
 	// Limited is called with an owner whose reads of a kind are too many to be
 	// remembered by themselves, so that a change of any object of a namespace, or of
 	// the kind, wakes it.
@@ -164,8 +164,8 @@ func New(config Config) (*Cache, error) {
 	c.discovery = newDiscovery(c.ctx, client, config.Clock)
 	c.schemas = openapi.New(client)
 	c.edges = edges.New(edges.Config{
-		Wake: func(o Owner, change edges.Change, crowd bool) {
-			c.hooks.Wake(o, Event{Old: change.Old, New: change.Updated}, crowd)
+		Wake: func(o Owner, change edges.Change, bulk bool) {
+			c.hooks.Wake(o, Event{Old: change.Old, New: change.Updated}, bulk)
 		},
 		Limited: func(o Owner, kind abi.Kind) { c.hooks.Limited(o, kind) },
 	})

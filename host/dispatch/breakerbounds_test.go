@@ -93,14 +93,14 @@ func TestANewNamespaceWaitsForFewOthers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, stop := startTenants(1, 4, 0)
 				defer stop()
-				crowd := tenantObjects("t", 5, c.each)
-				for _, key := range crowd {
+				others := tenantObjects("t", 5, c.each)
+				for _, key := range others {
 					w.put(key, isBad(true))
 				}
-				w.touchFor(20*time.Minute, crowd)
+				w.touchFor(20*time.Minute, others)
 				newcomer := object.Key{Namespace: "new", Name: "o"}
 				w.put(newcomer, untouched)
-				w.touchFor(3*time.Minute, crowd)
+				w.touchFor(3*time.Minute, others)
 				w.expectWait(t, newcomer, c.want)
 			})
 		})

@@ -18,7 +18,7 @@ import (
 type cause struct {
 	reason abi.Reason
 	sees   verbs // what the account of the plugin must be allowed for the object that has changed; none: nothing
-	crowd  int   // of more keys than that at once others go first; 0: they never do
+	bulk   int   // of more keys than that at once others go first; 0: they never do
 	spread bool  // keys become due over time, so that others may run meanwhile
 }
 
@@ -29,14 +29,14 @@ var (
 	primaryRequested = cause{reason: abi.ReasonRequest} // the annotation RequestedAt has another value
 	primaryStatus    = cause{reason: abi.ReasonStatus}  // nothing else has changed
 	ownedChanged     = cause{reason: abi.ReasonOwned, sees: toWatch}
-	watchedChanged   = cause{reason: abi.ReasonRead, sees: toWatch, crowd: 256}
-	readChanged      = cause{reason: abi.ReasonRead, sees: toRead} // the cache reports whether there is a crowd
+	watchedChanged   = cause{reason: abi.ReasonRead, sees: toWatch, bulk: 256}
+	readChanged      = cause{reason: abi.ReasonRead, sees: toRead} // the cache reports whether it is bulk
 
 	// The work of others than the runs of the key.
-	primaryGone   = cause{reason: abi.ReasonPrimary}            // and again when a run for an object that is gone has ended
-	resynced      = cause{reason: abi.ReasonResync}             // listed, in each period, or events may have been missed
-	signalled     = cause{reason: abi.ReasonSignal}             // by a capability
-	foundByTurn   = cause{reason: abi.ReasonSignal, crowd: 100} // see [Turn]
+	primaryGone   = cause{reason: abi.ReasonPrimary}           // and again when a run for an object that is gone has ended
+	resynced      = cause{reason: abi.ReasonResync}            // listed, in each period, or events may have been missed
+	signalled     = cause{reason: abi.ReasonSignal}            // by a capability
+	foundByTurn   = cause{reason: abi.ReasonSignal, bulk: 100} // see [Turn]
 	swapped       = cause{reason: abi.ReasonPlugin, spread: true}
 	rightsGranted = cause{reason: abi.ReasonPlugin, spread: true}
 	turnBegun     = cause{reason: abi.ReasonTimer} // the key is that of a turn
@@ -44,7 +44,7 @@ var (
 
 // of returns the cause of so many keys for the queue.
 func (why cause) of(keys int) queue.Cause {
-	return queue.Cause{Reason: why.reason, Crowd: why.crowd > 0 && keys > why.crowd}
+	return queue.Cause{Reason: why.reason, Bulk: why.bulk > 0 && keys > why.bulk}
 }
 
 // Resync makes keys due without any change.

@@ -214,7 +214,7 @@ func (q testQueue) Add(key object.Key, why queue.Cause) {
 	switch {
 	case why.Own:
 		q.note("add own %s %s after %s", key, why.Reason, why.Pause)
-	case why.Crowd:
+	case why.Bulk:
 		q.note("add in the background %s %s", key, why.Reason)
 	default:
 		q.note("add %s %s", key, why.Reason)

@@ -43,7 +43,7 @@ func (c *Controller) observeGone(o *object.Object, lost bool) {
 		o = c.Cache.LastKnown(o)
 	}
 	uid := o.Identity()
-	rev, met := c.meetGone(o, uid)
+	rev, met := c.stateOfGone(o, uid)
 	if met.cleanedUp {
 		return
 	}
@@ -67,8 +67,8 @@ func (c *Controller) observeGone(o *object.Object, lost bool) {
 	c.goneObjects.bytes += len(o.Raw)
 }
 
-// metGone is what is known of an object when it is gone.
-type metGone struct {
+// goneState is the state of an object when it is gone.
+type goneState struct {
 	cleanedUp bool // its cleanup has succeeded
 	held      bool // see [goneObject]
 	full      bool // there is no room for more than its metadata
@@ -76,7 +76,7 @@ type metGone struct {
 
 // loss returns why the cleanup of an object that was held does not run, "" if it does. With the
 // metadata alone it could do harm.
-func (m metGone) loss(leads, lost bool) outcome.LateCleanup {
+func (m goneState) loss(leads, lost bool) outcome.LateCleanup {
 	switch {
 	case !leads:
 		return outcome.LateCleanupStopped
@@ -88,9 +88,9 @@ func (m metGone) loss(leads, lost bool) outcome.LateCleanup {
 	return ""
 }
 
-// meetGone returns what is known of an object that is gone. That its cleanup has succeeded is then
+// stateOfGone returns the state of an object that is gone. That its cleanup has succeeded is then
 // forgotten.
-func (c *Controller) meetGone(o *object.Object, uid object.Hash) (rev *Revision, met metGone) {
+func (c *Controller) stateOfGone(o *object.Object, uid object.Hash) (rev *Revision, met goneState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rev = c.revision.Load()

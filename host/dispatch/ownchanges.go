@@ -36,7 +36,7 @@ func (c change) and(later change) change {
 	if c.uid != later.uid || c.version != later.version {
 		c.uid, c.version = later.uid, "several" // which no object has
 	}
-	c.Crowd = c.Crowd && later.Crowd
+	c.Bulk = c.Bulk && later.Bulk
 	return c
 }
 

@@ -189,10 +189,9 @@ const outageHolds = time.Minute
 // errNotHeld is why a run is repeated that has done nothing outside of the cluster.
 var errNotHeld = errors.New("nothing was done outside of the cluster, because the finalizer has not been added yet")
 
-// settleUnheld ends a run whose object could not be held, whatever the guest has made of that. If the
-// API server or the limit of writes has asked for time, the run is repeated after that, as if it had
-// not taken place.
-func (r *run) settleUnheld() {
+// settleWithoutFinalizer ends a run whose object could not get the finalizer, whatever the guest has returned. If the API
+// server or the limit of writes has asked for time, the run is repeated after that time, as if it had not taken place.
+func (r *run) settleWithoutFinalizer() {
 	failure := r.unheld
 	if failure == nil || failure.Later <= 0 {
 		r.settle(failure)

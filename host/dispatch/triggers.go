@@ -85,11 +85,11 @@ func (c *Controller) ObserveOwned(old, updated *object.Object) {
 }
 
 // ObserveRead handles the change of an object that the key has read, alone or in a
-// list; both are nil if it is not known what changed. crowd is set if very many keys
+// list; both are nil if it is not known what changed. bulk is set if very many keys
 // have read it.
-func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, crowd bool) {
+func (c *Controller) ObserveRead(key object.Key, old, updated *object.Object, bulk bool) {
 	why := readChanged.of(1)
-	why.Crowd = crowd
+	why.Bulk = bulk
 	o := cmp.Or(updated, old)
 	switch {
 	case o == nil:

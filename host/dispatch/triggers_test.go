@@ -323,7 +323,7 @@ func TestAChangedChildMakesItsControllerDue(t *testing.T) {
 
 // A change that very many keys have read makes them due in the background, unless it
 // was their own.
-func TestAChangeForACrowdIsForTheBackground(t *testing.T) {
+func TestAChangeForVeryManyKeysIsForTheBackground(t *testing.T) {
 	f := newFixture(t)
 	f.c.ObserveRead(testKey, nil, f.child(f.version+1), true)
 	f.c.ObserveRead(testKey, nil, nil, true) // for several changes

@@ -405,12 +405,12 @@ func TestTheResultOfAReplacedRevisionIsDropped(t *testing.T) {
 func TestManyObjectsOfATurnWaitInTheBackground(t *testing.T) {
 	var found []named
 	f, _ := newTurnFixture(t, nil)
-	for i := range foundByTurn.crowd + 1 {
+	for i := range foundByTurn.bulk + 1 {
 		name := fmt.Sprint("w", i)
 		f.put(strings.ReplaceAll(aWidget, `"name":"w"`, fmt.Sprintf(`"name":%q`, name)))
 		found = append(found, named{Namespace: "ns", Name: name})
 	}
-	for n, want := range map[int]string{foundByTurn.crowd: "add ns/w0 signal", foundByTurn.crowd + 1: "add in the background ns/w0 signal"} {
+	for n, want := range map[int]string{foundByTurn.bulk: "add ns/w0 signal", foundByTurn.bulk + 1: "add in the background ns/w0 signal"} {
 		f.turns.guest = finds(found[:n]...)
 		f.c.BeginTurns()
 		f.log = nil

@@ -264,7 +264,7 @@ func (f *fixture) expectDue(due string, a Access) {
 	f.expect(want...)
 }
 
-func TestACrowdIsAskedForOnce(t *testing.T) {
+func TestVeryManyKeysAreAskedForOnce(t *testing.T) {
 	for right, due := range map[string]int{"get Gadget ns/g": 10_000, "": 0} {
 		f := newFixture(t)
 		a := f.as(right)

@@ -106,7 +106,7 @@ func TestChangeOfAWatchedObjectRunsThePrimariesThatBelongToIt(t *testing.T) {
 // Somebody's edit does not wait for all of them.
 func TestManyPrimariesOfAWatchedObjectRunInTheBackground(t *testing.T) {
 	field := abi.Watch{By: abi.WatchByField, Field: "spec.node"}
-	for many, want := range map[int]string{watchedChanged.crowd: "add ns/", watchedChanged.crowd + 1: "add in the background ns/"} {
+	for many, want := range map[int]string{watchedChanged.bulk: "add ns/", watchedChanged.bulk + 1: "add in the background ns/"} {
 		f := newFixture(t)
 		for i := range many {
 			f.put(fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"namespace":"ns","name":"%d"},"spec":{"node":"n"}}`, i))

@@ -123,7 +123,7 @@ func (c *Controller) process(ctx context.Context, item workItem) {
 		r.reads.Close() // the effects may be postponed for long
 		r.pages, r.liveReads = nil, nil
 		r.decide(nil)
-		r.settleUnheld()
+		r.settleWithoutFinalizer()
 	}
 	r.perform(ctx)
 	if r.later > 0 {

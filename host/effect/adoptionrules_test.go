@@ -203,7 +203,7 @@ func TestAdoptionAndReleaseAreAsSpecified(t *testing.T) {
 		for i, rule := range tck.AdoptionRules() {
 			t.Run(fmt.Sprintf("%s/%s/behind %v", rule.State, rule.Intent, behind), func(t *testing.T) {
 				made[rule.State] = true
-				w.T, w.store.partly = t, nil
+				w.T, w.store.selected = t, nil
 				a := &adoption{world: w, name: fmt.Sprint("a", i), of: configMap}
 				a.target = Target{Controller: controller(list(configMap, widget), nil), Object: w.create(widget, fmt.Sprintf(`{"metadata":{"name":%q}}`, a.name))}
 				state := adoptionStates[rule.State]

@@ -19,7 +19,7 @@ func TestChildrenFollowTheirIntentWhateverIsKeptOfThem(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		number++
 		name := fmt.Sprintf("c%d", number)
-		w.store.partly, w.store.metadata = nil, nil
+		w.store.selected, w.store.metadata = nil, nil
 		if rapid.Bool().Draw(rt, "managed only") {
 			w.store.followManaged(configMap)
 		}

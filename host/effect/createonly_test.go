@@ -331,7 +331,7 @@ func TestCreateOfWhatIsFollowedInPart(t *testing.T) {
 	w := newCluster(t, func(c *Config) { c.Managed = true })
 	target := w.owner(list(configMap), nil)
 	w.store.selects = func(o *object.Object) bool { return o.Labels[abi.LabelManagedBy] == w.Plugin }
-	w.store.partly, w.store.metadata = map[abi.Kind]bool{configMap.Kind: true}, map[abi.Kind]bool{configMap.Kind: true}
+	w.store.selected, w.store.metadata = map[abi.Kind]bool{configMap.Kind: true}, map[abi.Kind]bool{configMap.Kind: true}
 	in := creating(apply(configObject, "v"))
 	w.intents(target, in)
 	if made := w.seen(configMap, "c"); made.Labels[abi.LabelManagedBy] != w.Plugin {

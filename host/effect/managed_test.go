@@ -17,9 +17,9 @@ func managed(c *Config) { c.Managed = true }
 // followManaged lets the store have only the objects of these kinds that carry the
 // label of the plugin.
 func (s *store) followManaged(kinds ...object.Resource) {
-	s.partly = map[abi.Kind]bool{}
+	s.selected = map[abi.Kind]bool{}
 	for _, r := range kinds {
-		s.partly[r.Kind] = true
+		s.selected[r.Kind] = true
 	}
 	s.selects = func(o *object.Object) bool { return o.Labels[abi.LabelManagedBy] == "demo" }
 }
@@ -119,7 +119,7 @@ func TestAdoptionNeedsTheKindAsAWhole(t *testing.T) {
 	if got := w.live(configMap, "c"); got.ResourceVersion != before.ResourceVersion {
 		t.Errorf("changed %s", got.Raw)
 	}
-	w.store.partly = nil
+	w.store.selected = nil
 	w.intents(target, adopt(apply(configObject, "v")))
 	if got := w.live(configMap, "c"); got.Controller() == nil || got.Labels[abi.LabelManagedBy] != "demo" || field(got, "data") != `{"k":"v","more":"theirs"}` {
 		t.Errorf("got %s", got.Raw)

@@ -68,9 +68,9 @@ type store struct {
 	objects  map[objectID]*object.Object
 	unsynced map[abi.Kind]bool
 	// selects, if it is set, reports whether an object is followed at all. Of a kind
-	// in partly only selected ones are followed, of one in metadata only metadata.
+	// in selected only selected ones are followed, of one in metadata only metadata.
 	selects  func(*object.Object) bool
-	partly   map[abi.Kind]bool
+	selected   map[abi.Kind]bool
 	metadata map[abi.Kind]bool
 	// schemas, if it is set, returns the schema of a status.
 	schemas func(ctx context.Context, kind abi.Kind, maxAge time.Duration) (*object.Schema, error)
@@ -93,9 +93,9 @@ func (s *store) Get(kind abi.Kind, key object.Key) (*object.Object, Presence) {
 	switch {
 	case s.unsynced[kind]:
 		return nil, Unknown
-	case s.written && o != nil && s.partly[kind] && !s.selects(o):
+	case s.written && o != nil && s.selected[kind] && !s.selects(o):
 		return o.Metadata(), Unselected
-	case s.partly[kind] && (o == nil && !s.written || o != nil && !s.selects(o)):
+	case s.selected[kind] && (o == nil && !s.written || o != nil && !s.selects(o)):
 		return nil, Unselected
 	case o == nil:
 		return nil, Absent
@@ -110,7 +110,7 @@ func (s *store) All(kind abi.Kind) iter.Seq[*object.Object] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.objects {
-		if o.Kind == kind && !s.unsynced[kind] && (!s.partly[kind] || s.written || s.selects(o)) {
+		if o.Kind == kind && !s.unsynced[kind] && (!s.selected[kind] || s.written || s.selects(o)) {
 			all = append(all, o)
 		}
 	}

@@ -45,7 +45,7 @@
 // lower ones waited, the lanes below it have one turn, if one of their keys has
 // waited for 10 s, or is repeated. The same rule decides which of them has it. The
 // turns are counted per lane: an edit that comes alone is the next key, whatever
-// has aged below, and only the fourth of a crowd has to let an aged key go first.
+// has aged below, and only the fourth of very many keys has to let an aged key go first.
 //
 // [Queue.PutBack] returns a key to the place that it was taken from, with its age
 // and with everything that was added for it meanwhile. [Queue.Hold] does the same for a

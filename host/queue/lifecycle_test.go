@@ -145,7 +145,7 @@ func TestNothingIsAddedWhileTheQueueIsIdle(t *testing.T) {
 				w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: reason})
 			}
 			w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: abi.ReasonStatus, Own: true, Pause: time.Second})
-			w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: abi.ReasonRead, Crowd: true})
+			w.Add(queue.Key{Name: "a"}, queue.Cause{Reason: abi.ReasonRead, Bulk: true})
 			w.addSpread([]queue.Key{{Name: "a"}})
 		}
 		add()

@@ -319,21 +319,21 @@ func TestAgedKeysGetEveryFourthTurn(t *testing.T) {
 
 // Keys that very many are due with wait behind those that changed by themselves, unless
 // they back off.
-func TestACrowdWaitsInTheBackground(t *testing.T) {
+func TestVeryManyKeysWaitInTheBackground(t *testing.T) {
 	scenario(t, queue.Config{}, func(w *world) {
-		w.Add(key("crowd"), queue.Cause{Reason: abi.ReasonRead, Crowd: true})
+		w.Add(key("bulk"), queue.Cause{Reason: abi.ReasonRead, Bulk: true})
 		w.add("edited", abi.ReasonPrimary)
 		w.run("edited", outcome.Next{}, abi.ReasonPrimary)
-		w.run("crowd", outcome.Next{}, abi.ReasonRead)
+		w.run("bulk", outcome.Next{}, abi.ReasonRead)
 	})
 	backsOff(t, func(w *world) {
-		w.Add(key("crowd"), queue.Cause{Reason: abi.ReasonRead, Crowd: true})
-		w.Add(key("a"), queue.Cause{Reason: abi.ReasonRead, Crowd: true})
+		w.Add(key("bulk"), queue.Cause{Reason: abi.ReasonRead, Bulk: true})
+		w.Add(key("a"), queue.Cause{Reason: abi.ReasonRead, Bulk: true})
 		item := w.expectRun("a", abi.ReasonRead)
 		if item.ResetTries {
 			w.Error("the tries are reset")
 		}
 		w.done("a", outcome.Next{})
-		w.run("crowd", outcome.Next{}, abi.ReasonRead)
+		w.run("bulk", outcome.Next{}, abi.ReasonRead)
 	})
 }

@@ -31,9 +31,9 @@ type Cause struct {
 	// Own means that runs of the key itself have made the change: it is treated like owned and read, and dropped
 	// during a backoff.
 	Own bool
-	// Crowd means that very many keys become due for it at once: the key waits in the background, unless it backs
+	// Bulk means that very many keys become due for it at once: the key waits in the background, unless it backs
 	// off. It has no effect beside Own.
-	Crowd bool
+	Bulk bool
 	// Pause is how long the key waits at least for an own change or, as [Spread] returns it, for the reason plugin.
 	// Others do not wait for it.
 	Pause time.Duration
@@ -72,7 +72,7 @@ func (c Cause) rule() rule {
 	switch {
 	case c.Own:
 		return rule{lane: fresh, delay: max(c.Pause, edgeDelay), own: true}
-	case c.Crowd:
+	case c.Bulk:
 		return rule{lane: background, endsBackoff: true, resetsTries: r.resetsTries}
 	case c.Reason == abi.ReasonPlugin:
 		r.spread = c.Pause

@@ -162,9 +162,9 @@ func (r *Runner) Stop(plugin string, removed bool) {
 
 // observeRead makes a key due after something changed that it has read. The cache
 // calls it.
-func (r *Runner) observeRead(owner cache.Owner, event cache.Event, crowd bool) {
+func (r *Runner) observeRead(owner cache.Owner, event cache.Event, bulk bool) {
 	if c := r.controller(owner); c != nil {
-		c.ObserveRead(owner.Key, event.Old, event.New, crowd)
+		c.ObserveRead(owner.Key, event.Old, event.New, bulk)
 	}
 }
 

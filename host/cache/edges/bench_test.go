@@ -82,9 +82,9 @@ func BenchmarkEventForNobody(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd is an event of an object that 100,000 keys have read: how long the
+// BenchmarkBulk is an event of an object that 100,000 keys have read: how long the
 // informer is occupied by it, and the longest that the kind is locked.
-func BenchmarkCrowd(b *testing.B) {
+func BenchmarkBulk(b *testing.B) {
 	woken := make(chan struct{}, many)
 	x := New(Config{PluginBytes: 1 << 40, HostBytes: 1 << 40, Wake: func(Owner, Change, bool) { woken <- struct{}{} }})
 	k := x.readEach(1, func(r *Run, k *Kind, _, _ int) { r.Get(k, object.Key{Name: "shared"}, whole) })
@@ -97,7 +97,7 @@ func BenchmarkCrowd(b *testing.B) {
 			<-woken
 		}
 		began := time.Now()
-		(&waitingCrowd{kind: k, id: k.hash('o', "", "shared"), left: -1}).take()
+		(&bulkWake{kind: k, id: k.hash('o', "", "shared"), left: -1}).take()
 		locked = max(locked, time.Since(began))
 		b.StartTimer()
 	}

@@ -92,12 +92,12 @@ func (d *difference) valuesOf(s *shape, which int) []string {
 var noField = []string{""}
 
 // dependents returns the readers that depend on an object. Very many are left to
-// the crowds.
+// the bulkWakes.
 func (k *Kind) dependents(d difference) (found []*reader) {
 	several := false
 	for id := range k.affected(d) {
-		if k.readers.isCrowd(id) {
-			k.index.crowds.add(k, id, d.Change)
+		if k.readers.isLong(id) {
+			k.index.bulkWakes.add(k, id, d.Change)
 			continue
 		}
 		before := len(found)

@@ -16,5 +16,5 @@
 //	targets.go   what is read, as the identity of an edge
 //	selection.go what a list selects
 //	readers.go   the keys of one edge
-//	crowd.go     wake-ups of very many keys
+//	bulk.go     wake-ups of very many keys
 package edges

@@ -22,15 +22,15 @@ var widget = abi.Kind{APIVersion: "example.dev/v1", Kind: "Widget"}
 // recorder records the owners that are woken.
 type recorder struct {
 	woken   []string // of changes
-	crowd   int
+	bulk    int
 	limited []string
 }
 
 func (r *recorder) config() Config {
 	return Config{
-		Wake: func(o Owner, _ Change, crowd bool) {
-			if r.woken = append(r.woken, o.Key.Name); crowd {
-				r.crowd++
+		Wake: func(o Owner, _ Change, bulk bool) {
+			if r.woken = append(r.woken, o.Key.Name); bulk {
+				r.bulk++
 			}
 		},
 		Limited: func(o Owner, kind abi.Kind) { r.limited = append(r.limited, o.Key.Name+" "+kind.Kind) },
@@ -273,7 +273,7 @@ func TestAnObjectWithManyLabelsIsLookedUpByWhatIsRead(t *testing.T) {
 	}
 }
 
-func TestVeryManyReadersAreWokenAsACrowd(t *testing.T) {
+func TestVeryManyReadersAreWokenInBulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &recorder{}
 		x := New(rec.config())
@@ -289,8 +289,8 @@ func TestVeryManyReadersAreWokenAsACrowd(t *testing.T) {
 		}
 		synctest.Wait()
 		got := slices.Compact(rec.take())
-		if len(got) != many || rec.crowd%many != 0 || rec.crowd > 3*many {
-			t.Errorf("%d owners were woken, %d times in a crowd", len(got), rec.crowd)
+		if len(got) != many || rec.bulk%many != 0 || rec.bulk > 3*many {
+			t.Errorf("%d owners were woken, %d times in bulk", len(got), rec.bulk)
 		}
 		x.ForgetController("plugin/widgets")
 		k.Changed(Change{Updated: obj("", "shared", "")})
@@ -303,9 +303,9 @@ func TestVeryManyReadersAreWokenAsACrowd(t *testing.T) {
 	})
 }
 
-// TestEachReaderOfACrowdIsWokenAfterTheChange has readers that come while the crowd
+// TestEachOfVeryManyReadersIsWokenAfterTheChange has readers that come while the others
 // is woken for an earlier change.
-func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
+func TestEachOfVeryManyReadersIsWokenAfterTheChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k *Kind
 		var x *Index
@@ -323,14 +323,14 @@ func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
 			}
 		}})
 		k = x.Kind(widget)
-		for i := range largeCrowd + 1 {
+		for i := range manyReaders + 1 {
 			run := x.Begin(owner(fmt.Sprint(i)))
 			run.Get(k, object.Key{Name: "shared"}, whole)
 			run.Commit()
 		}
 		k.Changed(Change{Updated: obj("", "shared", "")})
 		synctest.Wait()
-		for i := range largeCrowd + 1 {
+		for i := range manyReaders + 1 {
 			if last[fmt.Sprint(i)] != second {
 				t.Fatalf("%d was not woken for the second change", i)
 			}
@@ -342,8 +342,8 @@ func TestEachReaderOfACrowdIsWokenAfterTheChange(t *testing.T) {
 	})
 }
 
-// TestNoReaderOfACrowdIsLeftOut has readers that go and come while the crowd is woken.
-func TestNoReaderOfACrowdIsLeftOut(t *testing.T) {
+// TestNoneOfVeryManyReadersIsLeftOut has readers that go and come while the others are woken.
+func TestNoneOfVeryManyReadersIsLeftOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := New(Config{})
 		k := x.Kind(widget)
@@ -358,7 +358,7 @@ func TestNoReaderOfACrowdIsLeftOut(t *testing.T) {
 			read(i)
 			there[fmt.Sprint(i)] = true
 		}
-		w := &waitingCrowd{kind: k, id: k.hash('o', "", "shared"), left: -1}
+		w := &bulkWake{kind: k, id: k.hash('o', "", "shared"), left: -1}
 		woken := map[string]bool{}
 		for more := true; more; {
 			var some []*reader
@@ -450,7 +450,7 @@ func TestAKeyKeepsNothingOfWhatItOnceRead(t *testing.T) {
 	}
 }
 
-func TestASmallCrowdKeepsNothingOfALargeOne(t *testing.T) {
+func TestAShortListKeepsNothingOfALongOne(t *testing.T) {
 	x := New(Config{})
 	k := x.Kind(widget)
 	for i := range 1000 {
@@ -467,9 +467,9 @@ func TestASmallCrowdKeepsNothingOfALargeOne(t *testing.T) {
 	}
 }
 
-// TestAReaderThatReadsTooMuchIsWokenWithItsCrowd exceeds the budget after an event, and
-// before the crowd is woken for it.
-func TestAReaderThatReadsTooMuchIsWokenWithItsCrowd(t *testing.T) {
+// TestAReaderThatReadsTooMuchIsWokenWithTheOthers exceeds the budget after an event, and
+// before the readers are woken for it.
+func TestAReaderThatReadsTooMuchIsWokenWithTheOthers(t *testing.T) {
 	rec := &recorder{}
 	x := New(rec.config())
 	defer x.Stop()
@@ -479,11 +479,11 @@ func TestAReaderThatReadsTooMuchIsWokenWithItsCrowd(t *testing.T) {
 		run.Get(k, object.Key{Name: "shared"}, whole)
 		return run
 	}
-	for i := range largeCrowd + 1 {
+	for i := range manyReaders + 1 {
 		read(fmt.Sprint(i)).Commit()
 	}
 	me := read("me")
-	x.crowds.working = true // by a goroutine that has not come to it
+	x.bulkWakes.working = true // by a goroutine that has not come to it
 	k.Changed(Change{Updated: obj("", "shared", "")})
 	for i := range maxEdges {
 		me.Get(k, object.Key{Name: fmt.Sprint(i)}, whole)
@@ -492,8 +492,8 @@ func TestAReaderThatReadsTooMuchIsWokenWithItsCrowd(t *testing.T) {
 	if got := rec.take(); !slices.Equal(got, []string{"me"}) {
 		t.Errorf("woken: %v", got)
 	}
-	x.crowds.work()
-	if got := rec.take(); len(got) < largeCrowd+1 || len(k.pending) != 0 {
+	x.bulkWakes.work()
+	if got := rec.take(); len(got) < manyReaders+1 || len(k.pending) != 0 {
 		t.Errorf("woken: %d", len(got))
 	}
 }

@@ -30,9 +30,9 @@ type Change struct{ Old, Updated *object.Object }
 
 // Config configures an [Index].
 type Config struct {
-	// Wake is called with the owner of each edge that a change concerns. crowd is
+	// Wake is called with the owner of each edge that a change concerns. bulk is
 	// set if it is one of very many. It must not block, and may be nil.
-	Wake func(o Owner, c Change, crowd bool)
+	Wake func(o Owner, c Change, bulk bool)
 	// Limited is called with an owner that has read more of a kind than is
 	// remembered by itself. It may be nil.
 	Limited func(Owner, abi.Kind)
@@ -58,13 +58,13 @@ const (
 
 // Index has the edges of all kinds. It is safe for concurrent use.
 //
-// Locks are taken in this order: controller.mu, Kind.mu, crowds.mu.
+// Locks are taken in this order: controller.mu, Kind.mu, bulkWakes.mu.
 type Index struct {
-	config  Config
-	seed    maphash.Seed
-	bytes   atomic.Int64 // of edges
-	readers atomic.Int64 // how many there are
-	crowds  crowds
+	config    Config
+	seed      maphash.Seed
+	bytes     atomic.Int64 // of edges
+	readers   atomic.Int64 // how many there are
+	bulkWakes bulkWakes
 
 	mu          sync.RWMutex
 	controllers map[string]*controller
@@ -111,12 +111,12 @@ func New(config Config) *Index {
 		config.Limited = func(Owner, abi.Kind) {}
 	}
 	x := &Index{config: config, seed: maphash.MakeSeed(), controllers: map[string]*controller{}, plugins: map[string]*plugin{}}
-	x.crowds.index = x
+	x.bulkWakes.index = x
 	return x
 }
 
 // Stop ends the wake-ups of very many keys, and waits for their goroutine.
-func (x *Index) Stop() { x.crowds.stop() }
+func (x *Index) Stop() { x.bulkWakes.stop() }
 
 // Bytes returns about what all edges take, and the keys that have them.
 func (x *Index) Bytes() int64 { return x.bytes.Load() + x.readers.Load()*readerBytes }

@@ -20,7 +20,7 @@ type Kind struct {
 	byParent map[uint64][]*rest
 	made     map[*plugin]made
 	unsynced map[*reader]struct{} // read the kind before it had synced
-	pending  map[uint64]int       // how often the crowd of an edge is to be woken
+	pending  map[uint64]int       // how often the readers of an edge are to be woken in bulk
 }
 
 // made is how much of what is limited a plugin has made.

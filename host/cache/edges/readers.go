@@ -6,11 +6,11 @@ import "slices"
 // an object may be read by every key. An id is in one of the maps.
 type readers struct {
 	one  map[uint64]*reader
-	many map[uint64]*crowd
+	many map[uint64]*readerList
 }
 
 func newReaders() readers {
-	return readers{one: map[uint64]*reader{}, many: map[uint64]*crowd{}}
+	return readers{one: map[uint64]*reader{}, many: map[uint64]*readerList{}}
 }
 
 // edges returns how many edges there are.
@@ -24,7 +24,7 @@ func (s *readers) add(id uint64, r *reader) (first bool) {
 		many.add(r)
 	case one != nil:
 		delete(s.one, id)
-		s.many[id] = &crowd{list: []*reader{one, r}}
+		s.many[id] = &readerList{list: []*reader{one, r}}
 	default:
 		s.one[id] = r
 		return true
@@ -56,27 +56,27 @@ func (s *readers) appendTo(all []*reader, id uint64) []*reader {
 	return all
 }
 
-// isCrowd reports whether an edge has too many readers to wake before the next event.
-func (s *readers) isCrowd(id uint64) bool {
+// isLong reports whether an edge has too many readers to wake before the next event.
+func (s *readers) isLong(id uint64) bool {
 	many := s.many[id]
-	return many != nil && len(many.list) > largeCrowd
+	return many != nil && len(many.list) > manyReaders
 }
 
-// crowd is two readers or more.
-type crowd struct {
+// readerList is two readers of an edge or more.
+type readerList struct {
 	list    []*reader
 	at      map[*reader]int32 // positions in list; nil while there are few
-	waiting bool              // to be woken by the crowds
+	waiting bool              // to be woken by the bulkWakes
 	change  Change            // for which; the zero value if there are several
 }
 
 const (
 	fewReaders = 16
-	// A crowd is large if it is too many to wake before the next event.
-	largeCrowd = 256
+	// More readers than manyReaders are not woken before the next event.
+	manyReaders = 256
 )
 
-func (c *crowd) add(r *reader) {
+func (c *readerList) add(r *reader) {
 	if c.list = append(c.list, r); c.at != nil {
 		c.at[r] = int32(len(c.list) - 1)
 		return
@@ -87,7 +87,7 @@ func (c *crowd) add(r *reader) {
 }
 
 // remove puts the last reader in the place of the removed one.
-func (c *crowd) remove(r *reader) {
+func (c *readerList) remove(r *reader) {
 	i, last := c.position(r), len(c.list)-1
 	c.list[i] = c.list[last]
 	if c.at != nil {
@@ -100,22 +100,22 @@ func (c *crowd) remove(r *reader) {
 	}
 }
 
-// shrink frees what the crowd took when it was larger.
-func (c *crowd) shrink() {
+// shrink frees what the list took when it was longer.
+func (c *readerList) shrink() {
 	c.list, c.at = slices.Clone(c.list), nil
 	if len(c.list) > fewReaders {
 		c.number()
 	}
 }
 
-func (c *crowd) number() {
+func (c *readerList) number() {
 	c.at = make(map[*reader]int32, len(c.list))
 	for i, r := range c.list {
 		c.at[r] = int32(i)
 	}
 }
 
-func (c *crowd) position(r *reader) int {
+func (c *readerList) position(r *reader) int {
 	if c.at != nil {
 		return int(c.at[r])
 	}

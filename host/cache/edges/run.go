@@ -72,7 +72,7 @@ func (r *Run) add(k *Kind, namespace string, read func(*plugin) target) {
 }
 
 // addLocked reports whether the reader has too many edges, which one replaces then, and
-// whether it was to be woken with the crowd of one that was replaced.
+// whether it was to be woken in bulk with the readers of one that was replaced.
 func (r *Run) addLocked(k *Kind, namespace string, read func(*plugin) target) (limited, missed bool) {
 	c := r.reader.controller
 	c.mu.Lock()
@@ -145,7 +145,7 @@ func (r *Run) find(k *Kind, id uint64) int {
 }
 
 // coarsen replaces all edges of the reader to a kind by one, to a namespace if none
-// leads elsewhere, else to the whole kind. It reports whether the crowd of one of them is
+// leads elsewhere, else to the whole kind. It reports whether the readers of one of them are
 // to be woken, which the reader then leaves. The kind is locked.
 func (r *Run) coarsen(k *Kind, namespace string) (pending bool) {
 	reader := r.reader

@@ -247,7 +247,7 @@ func (q testQueue) Next() (item queue.Item, shutdown bool) {
 func (q testQueue) giveBack(next outcome.Next) { q.next = next; q.done <- struct{}{} }
 
 func (q testQueue) Add(key object.Key, why queue.Cause) {
-	if !why.Own && !why.Crowd && why.Reason != abi.ReasonPlugin {
+	if !why.Own && !why.Bulk && why.Reason != abi.ReasonPlugin {
 		q.note("add %s %s", key, why.Reason)
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// crowds wakes the readers of edges that have very many, in a goroutine of its own,
-// so that no event waits for them. While a crowd waits, further changes are woken
-// for with it: what waits is bounded by the number of edges.
-type crowds struct {
+// bulkWakes wakes the readers of edges that have very many, in a goroutine of its own,
+// so that no event waits for them. While the readers of an edge wait, a further change
+// adds nothing: what waits is bounded by the number of edges.
+type bulkWakes struct {
 	index *Index
 
 	mu      sync.Mutex
-	waiting []*waitingCrowd
+	waiting []*bulkWake
 	working bool
 	stopped bool
 	done    sync.WaitGroup
 }
 
-// waitingCrowd is the edge whose readers are to be woken.
-type waitingCrowd struct {
+// bulkWake is the edge whose readers are to be woken.
+type bulkWake struct {
 	kind   *Kind
 	id     uint64
 	left   int // readers that are not woken yet; -1 before the first
@@ -31,7 +31,7 @@ type waitingCrowd struct {
 const slice = 500
 
 // add makes the readers of an edge be woken. The kind is locked.
-func (s *crowds) add(k *Kind, id uint64, c Change) {
+func (s *bulkWakes) add(k *Kind, id uint64, c Change) {
 	many := k.readers.many[id]
 	if many.waiting {
 		many.change = Change{}
@@ -44,14 +44,14 @@ func (s *crowds) add(k *Kind, id uint64, c Change) {
 	if s.stopped {
 		return
 	}
-	s.waiting = append(s.waiting, &waitingCrowd{kind: k, id: id, left: -1})
+	s.waiting = append(s.waiting, &bulkWake{kind: k, id: id, left: -1})
 	if !s.working {
 		s.working = true
 		s.done.Go(s.work)
 	}
 }
 
-func (s *crowds) work() {
+func (s *bulkWakes) work() {
 	for {
 		s.mu.Lock()
 		if len(s.waiting) == 0 || s.stopped {
@@ -66,7 +66,7 @@ func (s *crowds) work() {
 	}
 }
 
-func (s *crowds) wake(w *waitingCrowd) {
+func (s *bulkWakes) wake(w *bulkWake) {
 	for {
 		some, change, more := w.take()
 		for _, r := range some {
@@ -82,7 +82,7 @@ func (s *crowds) wake(w *waitingCrowd) {
 // take returns the next readers of the edge. It begins with the last ones, in whose
 // places later ones come, and into whose places those move whose own are needed: no
 // reader that was there at the first call is left out.
-func (w *waitingCrowd) take() (some []*reader, c Change, more bool) {
+func (w *bulkWake) take() (some []*reader, c Change, more bool) {
 	w.kind.mu.Lock()
 	defer w.kind.mu.Unlock()
 	many := w.kind.readers.many[w.id]
@@ -104,19 +104,19 @@ func (w *waitingCrowd) take() (some []*reader, c Change, more bool) {
 }
 
 // done notes that nobody is left to be woken. The kind is locked.
-func (w *waitingCrowd) done() {
+func (w *bulkWake) done() {
 	if w.kind.pending[w.id]--; w.kind.pending[w.id] <= 0 {
 		delete(w.kind.pending, w.id)
 	}
 }
 
-func (s *crowds) isStopped() bool {
+func (s *bulkWakes) isStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped
 }
 
-func (s *crowds) stop() {
+func (s *bulkWakes) stop() {
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
