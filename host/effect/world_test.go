@@ -70,7 +70,7 @@ type store struct {
 	// selects, if it is set, reports whether an object is followed at all. Of a kind
 	// in selected only selected ones are followed, of one in metadata only metadata.
 	selects  func(*object.Object) bool
-	selected   map[abi.Kind]bool
+	selected map[abi.Kind]bool
 	metadata map[abi.Kind]bool
 	// schemas, if it is set, returns the schema of a status.
 	schemas func(ctx context.Context, kind abi.Kind, maxAge time.Duration) (*object.Schema, error)
