@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func (o *overview) plugins() g.Node {
 		return table("plugins", []string{
 			"Plugin", "State", "#Failing", "#Queued", "#Running", "#Runs/s", "#Errors/s", "#Revision", "Version",
 		}, g.Map(o.Plugins, func(p pluginView) g.Node {
-			return h.Tr(h.ID("plugin-"+p.Name), rowHeader(h.A(h.Href("ui/plugins/"+p.Name), g.Text(p.Name))),
+			return h.Tr(h.ID("plugin-"+p.Name), rowHeader(h.A(h.Href(linkTo(p.Name)), g.Text(p.Name))),
 				h.Td(h.Class("line"), p.state(), g.If(p.Leader != "", faint(" led by "+p.Leader)), message(p.Problem())),
 				failing(p.Total.Failing).html(), number("Queued", p.Total.Queued).html(), number("Running", p.Total.Active).html(),
 				p.Total.rates(), revision(p.Revision), labelled("Version", g.Text(p.Version)))
@@ -166,7 +167,7 @@ func (f *frame) objects(id string, objects []*objectView) g.Node {
 		return h.Tr(h.ID(strings.Join([]string{id, o.Plugin, o.Controller, name}, "-")+either(o.Gone, "-gone", "")),
 			rowHeader(g.Text(name), g.If(o.Gone, faint(" gone"))),
 			h.Td(h.Class("line"), o.failure()),
-			g.If(overview, labelled("Plugin", h.A(h.Href("ui/plugins/"+o.Plugin), g.Text(o.Plugin)))),
+			g.If(overview, labelled("Plugin", h.A(h.Href(linkTo(o.Plugin)), g.Text(o.Plugin)))),
 			labelled("Controller", g.Text(o.Controller)), labelled("Why", g.Textf("%v", o.Reasons)),
 			cell{Label: "Took", Text: took(o.Duration)}.html(), f.ago(o.Ended))
 	}))
@@ -188,7 +189,7 @@ func (f *frame) loads() g.Node {
 		columns := []string{"Plugin", "What happened", "#Revision", "Version", "Digest", "#When"}
 		return table("loads", columns, g.Map(f.Loads, func(l Load) g.Node {
 			return h.Tr(h.ID(fmt.Sprintf("load-%s-%d", l.Plugin, l.At.UnixMilli())),
-				rowHeader(linkIf(either(f.Home == "", "ui/plugins/"+l.Plugin, ""), g.Text(l.Plugin))),
+				rowHeader(linkIf(either(f.Home == "", linkTo(l.Plugin), ""), g.Text(l.Plugin))),
 				h.Td(h.Class("line"), h.Span(g.If(l.Bad, h.Class("bad")), g.Text(l.What)), times(l.Times), message(l.Detail)),
 				revision(l.Revision), labelled("Version", g.Text(l.Version)),
 				labelled("Digest", h.Code(g.Text(runner.ShortDigest(l.Digest)))), f.ago(l.At))
@@ -275,6 +276,9 @@ func linkIf(href string, content g.Node) g.Node {
 	}
 	return h.A(h.Href(href), content)
 }
+
+// linkTo returns the link from the overview to the page of a plugin, whose name may be any file name.
+func linkTo(plugin string) string { return "ui/plugins/" + url.PathEscape(plugin) }
 
 // orNone is the content, or a sentence if there is nothing to show.
 func orNone[T any](all []T, none string, content func() g.Node) g.Node {
