@@ -88,11 +88,6 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// loggedError is an error that the log has.
-type loggedError struct{ error }
-
-func (e loggedError) Unwrap() error { return e.error }
-
 func serve(cmd *cobra.Command, config config.Config, cluster *rest.Config, logger hclog.Logger) error {
 	// Before the start, during which a SIGHUP must not end the process.
 	hangups := make(chan os.Signal, 1)

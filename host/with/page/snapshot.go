@@ -53,12 +53,12 @@ func (o *objectView) Waits() bool { return o.Failure != nil && o.Failure.Class =
 func (o *objectView) Fails() bool { return o.Failure != nil && !o.Waits() }
 
 // Bad reports whether somebody has to look at the plugin.
-func (p pluginView) Bad() bool {
-	switch p.State {
+func (v pluginView) Bad() bool {
+	switch v.State {
 	case catalog.Waiting, catalog.Degraded, catalog.Quarantined, catalog.Failed:
 		return true
 	default:
-		return p.Problem() != ""
+		return v.Problem() != ""
 	}
 }
 
