@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/thole-dev/thole/abi/rawjson"
 )
@@ -58,7 +59,8 @@ func FuzzRebase(f *testing.F) {
 	f.Add([]byte(`{"a":[{"name":"n","b":1},{"b":2}],"c":null}`), []byte(`{"a":[{"b":2},{"name":"n"}],"d":{}}`))
 	f.Add([]byte(`[1,[2],{"a":3}]`), []byte(`[[2],1,{"a":{}}]`))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
-		if rawjson.Valid(before, 20) != nil || rawjson.Valid(after, 20) != nil || hasTwins(before) || hasTwins(after) {
+		if rawjson.Valid(before, 20) != nil || rawjson.Valid(after, 20) != nil || hasTwins(before) || hasTwins(after) ||
+			!utf8.Valid(before) || !utf8.Valid(after) { // no API server and no encoder writes it
 			return
 		}
 		got := rebase(before, before, after)
