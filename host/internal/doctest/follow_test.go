@@ -81,7 +81,9 @@ func newcomer(t *testing.T) *reader {
 	done(t, os.Symlink(filepath.Join(root(t), ".tools"), filepath.Join(clone, ".tools")))
 	done(t, os.Symlink(devclusterProgram(t), filepath.Join(clone, "bin", "thole-devcluster")))
 	done(t, os.Symlink(thole(t), filepath.Join(clone, "bin", "thole")))
-	done(t, os.Symlink(filepath.Join(root(t), "bin", "thole-tools"), filepath.Join(clone, "bin", "thole-tools")))
+	workstation, err := tholetest.Program("cmd/thole-tools")
+	done(t, err)
+	done(t, os.Symlink(workstation, filepath.Join(clone, "bin", "thole-tools")))
 	standInMake(t, filepath.Join(tools, "make"))
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		standInKubectl(t, filepath.Join(tools, "kubectl"))
