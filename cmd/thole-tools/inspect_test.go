@@ -59,16 +59,7 @@ var masks = []struct {
 }
 
 func TestInspectExitCodes(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, name := range []string{"echo", "unknown-import"} {
-		c, ok := tck.CaseOf(name)
-		if !ok {
-			t.Fatalf("the kit has no case %q", name)
-		}
-		if err := os.WriteFile(name+".wasm", c.Wasm(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	inDirectoryOfGuests(t)
 	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"inspect --help":                        0,
 		"inspect echo.wasm":                     0,
@@ -84,4 +75,20 @@ func TestInspectExitCodes(t *testing.T) {
 		"inspect echo.wasm --nonsense":          2,
 		"inspect echo.wasm --config none.yaml":  2,
 	})
+}
+
+// inDirectoryOfGuests makes the working directory one that has guests of the conformance kit: one that is loaded and one
+// that is refused.
+func inDirectoryOfGuests(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"echo", "unknown-import"} {
+		c, ok := tck.CaseOf(name)
+		if !ok {
+			t.Fatalf("the kit has no case %q", name)
+		}
+		if err := os.WriteFile(name+".wasm", c.Wasm(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -15,6 +15,6 @@ import (
 func main() { os.Exit(command.Main(rootCommand)) }
 
 func rootCommand() *cobra.Command {
-	return command.Root("Write Kubernetes controllers that are WebAssembly modules", "dev, build, generate, inspect or rbac",
+	return command.Root("Write Kubernetes controllers that are WebAssembly modules",
 		devCommand(), buildCommand(), generateCommand(), inspectCommand(), rbacCommand())
 }

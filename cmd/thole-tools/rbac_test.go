@@ -4,21 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/thole-dev/thole/abi/tck"
 	"github.com/thole-dev/thole/cmd/internal/commandtest"
 )
 
 func TestRBACExitCodes(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, name := range []string{"echo", "unknown-import"} {
-		c, ok := tck.CaseOf(name)
-		if !ok {
-			t.Fatalf("the kit has no case %q", name)
-		}
-		if err := os.WriteFile(name+".wasm", c.Wasm(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	inDirectoryOfGuests(t)
 	commandtest.ExpectExitCodes(t, rootCommand, map[string]int{
 		"rbac --help": 0,
 		"rbac echo.wasm --service-account team/robot":                             0,

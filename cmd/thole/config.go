@@ -58,7 +58,7 @@ func (f *runFlags) printConfig(cmd *cobra.Command) error {
 
 func (f *runFlags) printPolicy(cmd *cobra.Command, plugin string) error {
 	if !abi.ValidName(plugin) {
-		return command.Misuse(cmd, fmt.Errorf("%q cannot be the name of a plugin: it is that of its file without .wasm", plugin))
+		return command.Misuse(cmd, fmt.Errorf("%q cannot be the name of a plugin: write the name of its file without .wasm", plugin))
 	}
 	c, err := f.config(cmd)
 	if err != nil {

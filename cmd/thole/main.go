@@ -15,7 +15,6 @@ import (
 func main() { os.Exit(command.Main(rootCommand)) }
 
 func rootCommand() *cobra.Command {
-	return command.Root("Host Kubernetes controllers that are WebAssembly modules",
-		"run, dev, plugins, config, finalizers, inspect, rbac or generate",
-		append(toolCommands(), runCommand(), pluginsCommand(), configCommand(), finalizersCommand())...)
+	own := []*cobra.Command{runCommand(), pluginsCommand(), configCommand(), finalizersCommand()}
+	return command.Root("Host Kubernetes controllers that are WebAssembly modules", append(own, toolCommands()...)...)
 }

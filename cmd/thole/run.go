@@ -42,7 +42,7 @@ func runCommand() *cobra.Command {
 Each <name>.wasm in the directory is a plugin; files that are added, replaced
 or removed while the host runs are taken up. Without --kubeconfig the host uses
 the service account of its pod.`,
-		Args: command.NoArgs("thole run takes flags only; the plugins' directory is that of --plugins"),
+		Args: command.NoArgs("thole run takes flags only: name the directory of the plugins by --plugins"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.addConfig(cmd)

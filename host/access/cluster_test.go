@@ -28,7 +28,7 @@ type cluster struct {
 	config *rest.Config
 }
 
-// reviews are those of a user of the API server.
+// reviews returns clients that ask the API server as the user of a configuration.
 func reviews(t *testing.T, config *rest.Config) kube.AccessReviews {
 	t.Helper()
 	clients, err := kube.New(config)

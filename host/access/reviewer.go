@@ -44,7 +44,7 @@ func (a Action) right(account rights.Account) explain.Right {
 // Config configures a [Reviewer].
 type Config struct {
 	// Reviews need the right to create subjectaccessreviews, or with Local to create
-	// localsubjectaccessreviews in the namespaces. Its own limit of requests must be off (a QPS of
+	// localsubjectaccessreviews in the namespaces. Their own limit of requests must be off (a QPS of
 	// -1): it would let one account delay the others, and the reviewer bounds each of them.
 	Reviews kube.AccessReviews
 	// Local is for a host that works in some namespaces alone. Each question about namespaced
@@ -77,8 +77,8 @@ func OfCallers(reviews kube.AccessReviews) Config {
 // concurrent use.
 type Reviewer struct {
 	Config
-	host    *subject
-	reviews *rate.Limiter // of questions of [Reviewer.Review]
+	host       *subject
+	reviewRate *rate.Limiter // of questions of [Reviewer.Review]
 
 	mu       sync.Mutex // so that an account is one subject
 	accounts *lru.Cache // of *subject, by account
@@ -101,7 +101,7 @@ func New(c Config) *Reviewer {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts), callers: lru.New(maxCallers), reviews: rate.NewLimiter(rate.Every(c.AllowedFor/maxReviewed), 1)}
+	r := &Reviewer{Config: c, accounts: lru.New(maxAccounts), callers: lru.New(maxCallers), reviewRate: rate.NewLimiter(rate.Every(c.AllowedFor/maxReviewed), 1)}
 	r.host = newSubject(&r.Config, "the host", r.reviewHost)
 	r.host.narrow, r.host.wide = rate.NewLimiter(rate.Inf, 0), rate.NewLimiter(rate.Inf, 0) // no guest asks about it
 	return r
@@ -128,7 +128,7 @@ func (r *Reviewer) Review(ctx context.Context, account rights.Account, action Ac
 	if allowed, known := s.known(action); known {
 		return allowed, nil
 	}
-	if err := r.reviews.Wait(ctx); err != nil {
+	if err := r.reviewRate.Wait(ctx); err != nil {
 		return false, err
 	}
 	_, has := s.answers.Get(action)

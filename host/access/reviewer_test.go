@@ -389,7 +389,7 @@ func TestQuestionsThatFailAreBounded(t *testing.T) {
 // memory for themselves.
 func TestReviewsTakeNothingOfWhatReadsHave(t *testing.T) {
 	s := newServer(t)
-	s.reviews = rate.NewLimiter(rate.Inf, 0)
+	s.reviewRate = rate.NewLimiter(rate.Inf, 0)
 	s.wants(t, one, getP, true, 1)
 	s.wants(t, one, getInA, true, 1)
 	review := func(account rights.Account, action Action, want bool, questions int) {

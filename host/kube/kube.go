@@ -4,6 +4,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -79,80 +80,67 @@ func New(config *rest.Config) (*Clients, error) {
 		config = rest.CopyConfig(config)
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
 	}
-	core, err := restClient(config, "/api", corev1.SchemeGroupVersion)
+	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	coordination, err := restClient(config, "/apis", coordinationv1.SchemeGroupVersion)
-	if err != nil {
-		return nil, err
+	client := func(path string, version schema.GroupVersion) rest.Interface {
+		c := rest.CopyConfig(config)
+		c.APIPath, c.GroupVersion, c.NegotiatedSerializer = path, &version, Codecs
+		c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+		r, failed := rest.RESTClientForConfigAndClient(c, transport)
+		err = errors.Join(err, failed)
+		return r
 	}
-	authentication, err := restClient(config, "/apis", authenticationv1.SchemeGroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	authorization, err := restClient(config, "/apis", authorizationv1.SchemeGroupVersion)
+	core, coordination := client("/api", corev1.SchemeGroupVersion), client("/apis", coordinationv1.SchemeGroupVersion)
+	authentication := client("/apis", authenticationv1.SchemeGroupVersion)
+	authorization := client("/apis", authorizationv1.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
 	return &Clients{
 		Secrets: func(ns string) Secrets {
-			return gentype.NewClient("secrets", core, parameters, ns, make1[corev1.Secret])
+			return gentype.NewClient("secrets", core, parameters, ns, empty[corev1.Secret])
 		},
 		ServiceAccounts: func(ns string) Getter[*corev1.ServiceAccount] {
-			return gentype.NewClient("serviceaccounts", core, parameters, ns, make1[corev1.ServiceAccount])
+			return gentype.NewClient("serviceaccounts", core, parameters, ns, empty[corev1.ServiceAccount])
 		},
 		Events: func(ns string) Events {
-			return gentype.NewClient("events", core, parameters, ns, make1[corev1.Event])
+			return gentype.NewClient("events", core, parameters, ns, empty[corev1.Event])
 		},
 		Leases: func(ns string) Leases {
 			return gentype.NewClientWithList("leases", coordination, parameters, ns,
-				make1[coordinationv1.Lease], make1[coordinationv1.LeaseList])
+				empty[coordinationv1.Lease], empty[coordinationv1.LeaseList])
 		},
-		TokenReviews: gentype.NewClient("tokenreviews", authentication, parameters, "", make1[authenticationv1.TokenReview]),
+		TokenReviews: gentype.NewClient("tokenreviews", authentication, parameters, "", empty[authenticationv1.TokenReview]),
 		AccessReviews: AccessReviews{
 			Subject: gentype.NewClient("subjectaccessreviews", authorization, parameters, "",
-				make1[authorizationv1.SubjectAccessReview]),
+				empty[authorizationv1.SubjectAccessReview]),
 			Self: gentype.NewClient("selfsubjectaccessreviews", authorization, parameters, "",
-				make1[authorizationv1.SelfSubjectAccessReview]),
+				empty[authorizationv1.SelfSubjectAccessReview]),
 			Local: func(ns string) Creator[*authorizationv1.LocalSubjectAccessReview] {
 				return gentype.NewClient("localsubjectaccessreviews", authorization, parameters, ns,
-					make1[authorizationv1.LocalSubjectAccessReview])
+					empty[authorizationv1.LocalSubjectAccessReview])
 			},
 		},
 	}, nil
 }
 
-func make1[T any]() *T { return new(T) }
+func empty[T any]() *T { return new(T) }
 
-// Codecs decode the Status of an error and the kinds of [Clients], from what the API server sends.
-var Codecs runtime.NegotiatedSerializer
+// Codecs decode the Status of an error and the kinds of [Clients], from what the API server sends; parameters encodes the
+// options of requests.
+var Codecs, parameters = newCodecs()
 
-// parameters encodes the options of requests.
-var parameters runtime.ParameterCodec
-
-func init() {
+func newCodecs() (runtime.NegotiatedSerializer, runtime.ParameterCodec) {
 	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Secret{}, &corev1.ServiceAccount{}, &corev1.Event{})
 	scheme.AddKnownTypes(coordinationv1.SchemeGroupVersion, &coordinationv1.Lease{}, &coordinationv1.LeaseList{})
-	metav1.AddToGroupVersion(scheme, coordinationv1.SchemeGroupVersion)
 	scheme.AddKnownTypes(authenticationv1.SchemeGroupVersion, &authenticationv1.TokenReview{})
-	metav1.AddToGroupVersion(scheme, authenticationv1.SchemeGroupVersion)
 	scheme.AddKnownTypes(authorizationv1.SchemeGroupVersion, &authorizationv1.SubjectAccessReview{},
 		&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.LocalSubjectAccessReview{})
-	metav1.AddToGroupVersion(scheme, authorizationv1.SchemeGroupVersion)
-	Codecs = serializer.NewCodecFactory(scheme).WithoutConversion()
-	parameters = runtime.NewParameterCodec(scheme)
-}
-
-// restClient returns a client for a version of an API group. client-go shares the connections of equal configurations.
-func restClient(config *rest.Config, path string, version schema.GroupVersion) (rest.Interface, error) {
-	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = path, &version, Codecs
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	if config.UserAgent == "" {
-		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	for _, version := range scheme.PrioritizedVersionsAllGroups() {
+		metav1.AddToGroupVersion(scheme, version) // the options, and a Status
 	}
-	return rest.RESTClientFor(config)
+	return serializer.NewCodecFactory(scheme).WithoutConversion(), runtime.NewParameterCodec(scheme)
 }

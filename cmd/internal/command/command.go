@@ -1,5 +1,4 @@
-// Package command has what the commands of thole share: how a command line runs, ends and reports its errors, whether
-// its command is in the program thole or in thole-tools.
+// Package command is shared by the programs thole and thole-tools: how a command line runs, ends and reports its errors.
 package command
 
 import (
@@ -9,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -37,7 +37,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var misuse *usageError
-	var logged LoggedError
+	var logged loggedError
 	switch {
 	case err == nil:
 		return 0
@@ -52,13 +52,12 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	}
 }
 
-// LoggedError is an error that the log has: it is not printed again.
-type LoggedError struct{ error }
+// Logged marks an error that the log has: it is not printed again.
+func Logged(err error) error { return loggedError{err} }
 
-// Logged returns an error that the log has.
-func Logged(err error) error { return LoggedError{err} }
+type loggedError struct{ error }
 
-func (e LoggedError) Unwrap() error { return e.error }
+func (e loggedError) Unwrap() error { return e.error }
 
 // ErrorText returns an error for people, with what to do about it.
 func ErrorText(err error) string {
@@ -69,9 +68,12 @@ func ErrorText(err error) string {
 	return text
 }
 
-// Root returns the command thole with its commands. The names are those that the error of a command line without a
-// command lists.
-func Root(short, names string, commands ...*cobra.Command) *cobra.Command {
+// Root returns the command thole with its commands.
+func Root(short string, commands ...*cobra.Command) *cobra.Command {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name())
+	}
 	root := &cobra.Command{
 		Use:               "thole",
 		Short:             short,
@@ -86,7 +88,7 @@ func Root(short, names string, commands ...*cobra.Command) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return Misuse(cmd, errors.New("a command is required: "+names))
+			return Misuse(cmd, errors.New("a command is required: "+strings.Join(names, ", ")))
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Misuse(cmd, flagError(cmd, err)) })

@@ -1,6 +1,6 @@
 // Thole-faultproxy is a reverse proxy in front of an API server that injects faults
-// into requests and records them, for tests of controllers. docs/how-to/faults.md
-// has the faults and how to ask for them.
+// into requests and records them, for tests of controllers.
+// The README of host/internal/scenario has the faults and how to ask for them.
 //
 // Exit codes: 0 done, 1 failed, 2 wrong use. Errors go to standard error.
 package main
@@ -67,7 +67,7 @@ serves, and stops on SIGTERM. Requests without a token get the credentials of
   PUT /process       the process id of the client, for the faults kill and stop
   GET /requests      every request so far; DELETE forgets them
 
-docs/how-to/faults.md describes the rules.`,
+host/internal/scenario/README.md describes the rules.`,
 		Args:          noArguments,
 		SilenceUsage:  true,
 		SilenceErrors: true,

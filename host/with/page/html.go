@@ -295,7 +295,7 @@ func either(condition bool, yes, no string) string {
 	return no
 }
 
-// joined joins two texts, of which the second one may be empty.
+// joined joins two texts. The second one may be empty.
 func joined(separator, a, b string) string {
 	if b == "" {
 		return a

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
+	"github.com/thole-dev/thole/cmd/internal/command"
 	"github.com/thole-dev/thole/internal/kubeconfig"
 )
 
@@ -42,12 +43,7 @@ func findControlPlane(named string) (string, error) {
 		}
 		return path, nil
 	}
-	if self, err := os.Executable(); err == nil {
-		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), controlPlaneProgram)); err == nil {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath(controlPlaneProgram)
+	path, err := command.Find(controlPlaneProgram)
 	if err != nil {
 		return "", fmt.Errorf("the embedded control plane: no %s beside thole or in PATH: %s", controlPlaneProgram, advice)
 	}

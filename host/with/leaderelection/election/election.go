@@ -45,6 +45,8 @@ type Config struct {
 
 func (c *Config) validate() error {
 	switch {
+	case c.Identity == "":
+		return errors.New("a replica must have an identity")
 	case c.Shards < 1:
 		return errors.New("there must be at least one shard")
 	case len(validation.IsDNS1123Subdomain(c.Name)) > 0 || len(c.Name) > maxName:

@@ -5,27 +5,23 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // elector acquires, renews and releases a Lease, by the protocol of k8s.io/client-go/tools/leaderelection, so that a
-// replica of either kind takes part. That package links the clients of all API groups.
+// replica of either kind takes part. That package links the types of all API groups.
 //
-// Clocks of replicas are not compared: a Lease is held for its duration since the elector has seen that its spec
-// changed. All methods are for the goroutine of the Lease.
+// It says when to write what. Whether a write may be sent, since another replica may hold the Lease, is decided by
+// [Lease.begin]. All methods are for the goroutine of the Lease.
 type elector struct {
 	client client
-	lease  *coordinationv1.Lease     // as it was read or written last, the base of the next write
-	read   *coordinationv1.LeaseSpec // of the last read; nil: none
-	// observed is the spec that was read or written last, and observedAt when it was seen first.
-	observed   coordinationv1.LeaseSpec
-	observedAt time.Time
+	lease  *coordinationv1.Lease // as it was read or written last, the base of the next write; nil: none
 }
 
-// jitter is by which part of the retry period at most the pause between two attempts to acquire is longer, as in client-go.
+// jitter is the largest part of the retry period that is added to the pause between two attempts to acquire, as in
+// client-go.
 const jitter = 1.2
 
 // run acquires the Lease and renews it until ctx is done or that fails for the renew deadline, and then releases it.
@@ -69,103 +65,72 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // attempt acquires or renews the Lease, and reports whether it is held then.
 func (e *elector) attempt(ctx context.Context) bool {
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return false
-	}
-	now := time.Now()
-	if e.lease != nil && e.leads() && e.isHeld(now) && e.write(ctx, e.term(now)) { // nobody else can have written it
+	case e.leads() && e.write(ctx, e.term()): // a read first would be of what it has written itself
 		return true
 	}
 	err := e.get(ctx)
 	if apierrors.IsNotFound(err) {
-		return e.create(ctx, e.term(now))
+		return e.create(ctx, e.term())
 	}
-	if err != nil || !e.leads() && e.isHeld(now) {
-		return false
-	}
-	return e.write(ctx, e.term(now))
+	return err == nil && e.write(ctx, e.term())
 }
 
+// leads reports whether this replica held the Lease when it was read or written last.
+func (e *elector) leads() bool { return holder(e.lease) == e.client.lease.e.Identity }
+
 // term returns the spec by which this replica holds the Lease.
-func (e *elector) term(now time.Time) coordinationv1.LeaseSpec {
-	l := e.client.lease
+func (e *elector) term() coordinationv1.LeaseSpec {
+	config, now := &e.client.lease.e.Config, metav1.NowMicro()
 	spec := coordinationv1.LeaseSpec{
-		HolderIdentity:       new(l.e.Identity),
-		LeaseDurationSeconds: new(int32(l.e.LeaseDuration / time.Second)),
-		AcquireTime:          &metav1.MicroTime{Time: now},
-		RenewTime:            &metav1.MicroTime{Time: now},
-		LeaseTransitions:     new(transitions(&e.observed)),
+		HolderIdentity: new(config.Identity), LeaseDurationSeconds: new(int32(config.LeaseDuration / time.Second)),
+		AcquireTime: &now, RenewTime: &now, LeaseTransitions: new(e.transitions()),
 	}
 	switch {
-	case e.lease == nil:
-		spec.LeaseTransitions = new(int32(0))
 	case e.leads():
-		spec.AcquireTime = e.observed.AcquireTime
-	default:
+		spec.AcquireTime = e.lease.Spec.AcquireTime
+	case e.lease != nil:
 		*spec.LeaseTransitions++
 	}
 	return spec
 }
 
-func transitions(spec *coordinationv1.LeaseSpec) int32 {
-	if spec.LeaseTransitions == nil {
+// transitions returns how often the Lease went from one replica to another.
+func (e *elector) transitions() int32 {
+	if e.lease == nil || e.lease.Spec.LeaseTransitions == nil {
 		return 0
 	}
-	return *spec.LeaseTransitions
+	return *e.lease.Spec.LeaseTransitions
 }
-
-// leads reports whether the Lease was held by this replica when it was seen last.
-func (e *elector) leads() bool {
-	return e.observed.HolderIdentity != nil && *e.observed.HolderIdentity == e.client.lease.e.Identity
-}
-
-// isHeld reports whether the term that was seen last goes on.
-func (e *elector) isHeld(now time.Time) bool {
-	if e.observed.HolderIdentity == nil || *e.observed.HolderIdentity == "" || e.observed.LeaseDurationSeconds == nil {
-		return false
-	}
-	return e.observedAt.Add(time.Duration(*e.observed.LeaseDurationSeconds) * time.Second).After(now)
-}
-
-func (e *elector) observe(spec coordinationv1.LeaseSpec) { e.observed, e.observedAt = spec, time.Now() }
 
 // get reads the Lease.
 func (e *elector) get(ctx context.Context) error {
 	lease, err := e.client.Get(ctx, e.client.lease.Name, metav1.GetOptions{})
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			e.lease = nil
-		}
-		return err
+	if err == nil || apierrors.IsNotFound(err) {
+		e.lease = lease
 	}
-	if e.lease = lease; e.read == nil || !apiequality.Semantic.DeepEqual(*e.read, lease.Spec) {
-		e.read = lease.Spec.DeepCopy()
-		e.observe(*e.read)
-	}
-	return nil
+	return err
 }
 
 func (e *elector) create(ctx context.Context, spec coordinationv1.LeaseSpec) bool {
 	l := e.client.lease
-	lease, err := e.client.Create(ctx, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.e.Namespace, Name: l.Name}, Spec: spec,
-	}, metav1.CreateOptions{})
-	return e.wrote(spec, lease, err)
+	meta := metav1.ObjectMeta{Namespace: l.e.Namespace, Name: l.Name}
+	return e.wrote(e.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{}))
 }
 
 func (e *elector) write(ctx context.Context, spec coordinationv1.LeaseSpec) bool {
-	e.lease.Spec = spec
-	lease, err := e.client.Update(ctx, e.lease, metav1.UpdateOptions{})
-	return e.wrote(spec, lease, err)
+	lease := e.lease.DeepCopy()
+	lease.Spec = spec
+	return e.wrote(e.client.Update(ctx, lease, metav1.UpdateOptions{}))
 }
 
-func (e *elector) wrote(spec coordinationv1.LeaseSpec, lease *coordinationv1.Lease, err error) bool {
-	if err != nil {
-		return false
+func (e *elector) wrote(lease *coordinationv1.Lease, err error) bool {
+	if err == nil {
+		e.lease = lease
 	}
-	e.lease = lease
-	e.observe(spec)
-	return true
+	return err == nil
 }
 
 // release gives the Lease up, if this replica holds it.
@@ -178,6 +143,6 @@ func (e *elector) release() {
 	now := metav1.NowMicro()
 	e.write(ctx, coordinationv1.LeaseSpec{
 		HolderIdentity: new(""), LeaseDurationSeconds: new(int32(1)), AcquireTime: &now, RenewTime: &now,
-		LeaseTransitions: new(transitions(&e.observed)),
+		LeaseTransitions: new(e.transitions()),
 	})
 }
