@@ -269,3 +269,10 @@ func TestManyWhoLookCostAsMuchAsOne(t *testing.T) {
 		}
 	})
 }
+
+// A plugin that is refused for its name has a page, too.
+func TestLinksLeadToThePluginWhateverItsName(t *testing.T) {
+	if got := linkTo("a/b?c#d e"); got != "ui/plugins/a%2Fb%3Fc%23d%20e" {
+		t.Error(got)
+	}
+}
